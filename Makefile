@@ -6,7 +6,7 @@ SERVE_STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 PIP_INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: install install-dev demo serve test test-all check bench report dashboard swagger-ui kustomize clean
+.PHONY: install install-dev demo serve test test-all check audit bench report dashboard swagger-ui kustomize clean
 
 # `install` is what the service and the demo need; `install-dev` adds the tools of the other targets.
 install: $(SERVE_STAMP)
@@ -51,6 +51,10 @@ check: install-dev
 	$(BIN)/hadolint --config docker/hadolint.yaml docker/*.Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 	$(BIN)/python kubernetes/check.py
+
+# Known vulnerabilities of the pinned versions; exits with 3 if no source of advisories answers.
+audit: install-dev
+	$(BIN)/python .ci/audit.py
 
 bench: install-dev
 	$(BIN)/python -m bench counterfactual --dataset ba3motif --budget 60 --test 60

@@ -28,6 +28,7 @@ from service.http.server_protocol import BoundedHttpProtocol
 from store.database import schema
 from store.errors import ManyMachines, SchemaMismatch, SettingsError
 from store.logs import configure
+from store.process_limits import forbid_core_dumps
 from store.queue.dispatcher import Dispatcher
 from store.queue.job_notifications import JobNotifications
 from store.queue.queue_publisher import QueuePublisher
@@ -70,6 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (SettingsError, PluginError) as error:
         print(f"service: {error}", file=sys.stderr)
         return 2
+    forbid_core_dumps()
     configure("service", settings.log_level)
     try:
         opened_store = Store.open(settings, connections=CONNECTIONS)

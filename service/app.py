@@ -33,8 +33,10 @@ from service.routes import (
     jobs,
     large_graphs,
     predictions,
+    reports,
     webhooks,
 )
+from service.routes.data_life import holds
 from service.routes.receipts import replays
 from service.submission.explanation_submissions import Submissions
 from service.telemetry import JobMetrics, RequestMetrics, Telemetry
@@ -50,6 +52,7 @@ _ROUTERS = [
         gnns,
         gnn_aliases,
         predictions,
+        reports,
         graph_previews,
         large_graphs,
         datasets,
@@ -57,6 +60,7 @@ _ROUTERS = [
         jobs,
         webhooks,
         replays,
+        holds,
         health,
         dashboard,
         docs,

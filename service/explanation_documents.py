@@ -30,7 +30,8 @@ _JSON = "application/json"
 class ExplanationDocument:
     """An explanation without its result, and the digest of the result: its newest answer."""
 
-    def __init__(self, summary: ExplanationSummary, result_digest: str | None) -> None:
+    def __init__(self, tenant: str, summary: ExplanationSummary, result_digest: str | None) -> None:
+        self.tenant = tenant
         self.summary = summary
         self.result_digest = result_digest
 
@@ -54,7 +55,7 @@ class ExplanationDocument:
 def read_document(store: Store, tenant: str, explanation_id: str) -> ExplanationDocument:
     summary = read_summary(store, tenant, explanation_id)
     digests = [answer.sha256 for answer in summary.answers if answer.sha256 is not None]
-    return ExplanationDocument(summary, digests[-1] if digests else None)
+    return ExplanationDocument(tenant, summary, digests[-1] if digests else None)
 
 
 def read_summary(store: Store, tenant: str, explanation_id: str) -> ExplanationSummary:
@@ -75,10 +76,10 @@ def stored_receipt(artifacts: Artifacts, digest: str) -> Receipt:
 
 
 async def answer_response(
-    context: Context, digest: str, headers: Mapping[str, str] | None = None
+    context: Context, tenant: str, digest: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     """The stored JSON of one answer, byte for byte."""
-    result = await _opened(context, digest)
+    result = await _opened(context, tenant, digest)
     if isinstance(result, bytes):
         return Response(result, 200, headers, media_type=_JSON)
     all_headers = {**(headers or {}), "Content-Length": str(_size(result))}
@@ -94,7 +95,7 @@ async def document_response(
     """The whole document; a large result is sent in chunks from its file."""
     if document.result_digest is None:
         return Response(document.head + b"null}", status, headers, media_type=_JSON)
-    result = await _opened(context, document.result_digest)
+    result = await _opened(context, document.tenant, document.result_digest)
     if isinstance(result, bytes):
         return Response(document.head + result + b"}", status, headers, media_type=_JSON)
     length = len(document.head) + _size(result) + 1
@@ -103,9 +104,9 @@ async def document_response(
     return StreamingResponse(chunks, status, all_headers, media_type=_JSON)
 
 
-async def _opened(context: Context, digest: str) -> bytes | BinaryIO:
+async def _opened(context: Context, tenant: str, digest: str) -> bytes | BinaryIO:
     return await anyio.to_thread.run_sync(
-        _open_result, context.store.artifacts, digest, limiter=context.result_threads
+        _open_result, context.store.artifacts.of(tenant), digest, limiter=context.result_threads
     )
 
 

@@ -8,8 +8,10 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobKind, JobState, Queue
+from d4explain.contracts.webhooks import DeliveryState
 from store.database import job_totals
 from store.database.tables import Job, Worker
+from store.database.webhook_tables import WebhookDelivery
 from store.jobs import workers
 
 # An index starts with the state, so ended jobs cost nothing.
@@ -54,6 +56,16 @@ def queue_counts(session: Session) -> dict[Queue, QueueCounts]:
         )
         for queue in Queue
     }
+
+
+def deliveries_by_state(session: Session) -> dict[DeliveryState, int]:
+    """Notifications that were not delivered: those that wait, and those given up lately."""
+    shown = (DeliveryState.PENDING, DeliveryState.GIVEN_UP)
+    state = WebhookDelivery.state
+    query = select(state, func.count()).where(state.in_(shown)).group_by(state)
+    counts: dict[DeliveryState, int] = dict.fromkeys(shown, 0)
+    counts.update((row[0], row[1]) for row in session.execute(query))
+    return counts
 
 
 @dataclass(frozen=True)

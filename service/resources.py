@@ -216,6 +216,24 @@ class ExplanationResource(ExplanationSummary):
     )
 
 
+class HoldResource(Resource):
+    """A hold: nobody can delete the resource or what it needs."""
+
+    resource: str = Field(description="Id of the resource that is on hold.")
+    reason: str
+    protects: list[str] = Field(
+        description="Ids of the other resources that it protects, since this one needs them."
+    )
+    key_id: str | None = Field(description="The API key of the admin; null without keys.")
+    created_at: str
+
+
+class HoldList(Resource):
+    """All holds of a tenant, newest first."""
+
+    items: list[HoldResource]
+
+
 class PredictionsResource(Resource):
     gnn: str
     job: JobResource

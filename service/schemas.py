@@ -156,6 +156,12 @@ class GnnPatch(Body):
     )
 
 
+class HoldIn(Body):
+    """Why a resource must not be deleted."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_lines)]
+
+
 class AliasIn(Body):
     """The version that gets the alias: give `version` or `gnn`."""
 

@@ -13,7 +13,13 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from d4explain.contracts.errors import printable
-from service.metric_queries import jobs_by_kind_and_state, live_workers, queue_counts, served_queues
+from service.metric_queries import (
+    deliveries_by_state,
+    jobs_by_kind_and_state,
+    live_workers,
+    queue_counts,
+    served_queues,
+)
 from store.database.sessions import Database
 
 log = logging.getLogger("service.access")
@@ -63,6 +69,7 @@ class JobMetrics(Collector):
             with self._database.reading() as session:
                 by_state = jobs_by_kind_and_state(session)
                 by_queue = queue_counts(session)
+                by_delivery_state = deliveries_by_state(session)
                 workers_by_queue = served_queues(live_workers(session))
         except Exception:
             log.warning("database unavailable during a scrape", exc_info=True)
@@ -91,6 +98,12 @@ class JobMetrics(Collector):
         for queue, count in workers_by_queue.items():
             workers.add_metric([queue.value], count)
         yield workers
+        undelivered = GaugeMetricFamily(
+            "d4_webhook_deliveries", "Notifications that were not delivered.", labels=["state"]
+        )
+        for delivery_state, count in by_delivery_state.items():
+            undelivered.add_metric([delivery_state.value], count)
+        yield undelivered
 
 
 class Telemetry:

@@ -21,6 +21,7 @@ from store.errors import (
 )
 from store.maintenance import consistency
 from store.maintenance.backup import back_up
+from store.retention import purges
 from store.settings import Settings
 from store.store import Store
 
@@ -74,7 +75,26 @@ def _parser() -> argparse.ArgumentParser:
     backup = commands.add_parser("backup", help="copy the SQLite database while it is in use")
     backup.add_argument("file", type=Path, help="a new file")
     backup.set_defaults(run=_back_up)
+    purge = commands.add_parser(
+        "purge", help="delete the files of deleted resources now, and verify that they are gone"
+    )
+    purge.set_defaults(run=_purge)
     return parser
+
+
+def _purge(settings: Settings, _: argparse.Namespace) -> int:
+    with Store.open(settings, migrate=False) as store:
+        store.database.require_schema()
+        report = purges.purge(store.database, store.artifacts)
+    for resource in report.resources:
+        print(f"store: {resource}")
+    deleted = report.deleted
+    left = sum(not resource.is_purged for resource in report.resources)
+    print(
+        f"store: deleted {deleted.count} files ({deleted.size:,} bytes); verified "
+        f"{len(report.resources) - left} deleted resources, {left} have files left"
+    )
+    return 1 if left else 0
 
 
 def _check(settings: Settings, options: argparse.Namespace) -> int:

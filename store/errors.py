@@ -33,6 +33,20 @@ class GnnNotReady(Conflict):
         self.state = state
 
 
+class OnHold(Conflict):
+    """A hold keeps a resource from being deleted."""
+
+    def __init__(self, id_: str, held_id: str, reason: str) -> None:
+        needed = "" if id_ == held_id else f"{held_id}, which needs it, is on hold"
+        super().__init__(
+            f"{id_} cannot be deleted: {needed or 'it is on hold'} ({reason}); "
+            f"an admin can end the hold of {held_id}"
+        )
+        self.id = id_
+        self.held_id = held_id
+        self.reason = reason
+
+
 class IdempotencyMismatch(DomainError):
     def __init__(self, key: str) -> None:
         super().__init__(
@@ -84,6 +98,16 @@ class ArtifactsUnavailable(DomainError):
 class ArtifactMissing(DomainError):
     def __init__(self, digest: str) -> None:
         super().__init__(f"artifact {digest} is not in the store")
+        self.digest = digest
+
+
+class ArtifactDeleted(DomainError):
+    """An artifact was deleted while a row that refers to it was written."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(
+            f"artifact {digest} was deleted while it was stored again; repeat the request"
+        )
         self.digest = digest
 
 

@@ -1,4 +1,4 @@
-"""CPU and memory limits of this process, from its affinity and from cgroups v1 and v2.
+"""CPU and memory limits of this process: reads those of cgroups v1 and v2, and sets its own.
 
 A container sees all cores and memory of its host; its limits are in the cgroup files.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path("/")
+_JOB_SHARE = 0.9  # of the memory; the rest is for the other processes of the container
 
 
 def cpu_limit(root: Path = _ROOT) -> float:
@@ -28,6 +30,24 @@ def memory_limit(root: Path = _ROOT) -> int:
         for name in ("memory.max", "memory.limit_in_bytes")
     ]
     return int(min([float(physical), *limits]))
+
+
+def forbid_core_dumps() -> None:
+    """A core dump would write keys, weights and graphs to the disk."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def limit_own_memory(limit: int | None = None) -> None:
+    """Makes a too large allocation fail, so that only its job fails.
+
+    Otherwise the kernel would kill the process, and other attempts would follow. `RLIMIT_DATA`
+    counts private writable memory; `RLIMIT_AS` would also count files that are mapped.
+    """
+    allowed = int(_JOB_SHARE * memory_limit()) if limit is None else limit
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard != resource.RLIM_INFINITY:
+        allowed = min(allowed, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
 
 
 def _quotas(root: Path) -> list[float]:

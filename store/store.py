@@ -37,9 +37,14 @@ class Store:
             queue_seconds=settings.queue_hours * 3600,
             idempotency_seconds=settings.idempotency_hours * 3600,
         )
-        database = Database(settings.database_url, policy=policy, connections=connections)
+        artifacts = Artifacts(settings.artifacts)
+        database = Database(
+            settings.database_url,
+            policy=policy,
+            connections=connections,
+            artifact_size=lambda tenant, digest: artifacts.of(tenant).size(digest),
+        )
         try:
-            artifacts = Artifacts(settings.artifacts)
             if migrate:
                 database.require_schema()
                 if database.is_sqlite:

@@ -20,6 +20,11 @@ class CuttingProxy:
         self.dropped = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
+    @classmethod
+    def before(cls, database_url: str) -> CuttingProxy:
+        address = make_url(database_url)
+        return cls(address.host or "127.0.0.1", address.port or 5432)
+
     def close(self) -> None:
         with contextlib.suppress(OSError):
             # Otherwise `accept` would take one more connection.

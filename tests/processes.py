@@ -153,18 +153,15 @@ class Stack:
     folder: Path
     workers: list[WorkerProcess] = field(default_factory=list)
     services: list[ServiceProcess] = field(default_factory=list)
-    python_path: list[Path] = field(default_factory=lambda: [ROOT])
+    extra_environment: dict[str, str] = field(default_factory=dict)  # of the processes
 
     def until(self, condition: Callable[[], bool], what: str, seconds: float = 30.0) -> float:
         return wait_until(condition, what, seconds)
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("D4_")}
-        return (
-            kept
-            | self.settings.environment()
-            | {"PYTHONPATH": os.pathsep.join(map(str, self.python_path))}
-        )
+        path = {"PYTHONPATH": str(ROOT)}
+        return kept | self.settings.environment() | path | self.extra_environment
 
     def start_worker(
         self, queues: str = "train,sample,light", folder: Path = ROOT

@@ -75,6 +75,7 @@ def create_explanation(
     *,
     judged: bool = False,
     provisional: bool = False,
+    request_digest: str = "3" * 64,
 ) -> tuple[Explanation, Job]:
     """Creates the explanation, its job, and the denoiser if it does not exist yet.
 
@@ -99,7 +100,7 @@ def create_explanation(
         train_job=training,
         witness_set=witness_set,
         witness_job=witness_job,
-        request_digest="3" * 64,
+        request_digest=request_digest,
         provisional=provisional,
         seed=11,
     )

@@ -18,7 +18,7 @@ from d4explain.errors import D4Error
 
 COMMANDS = (
     "up", "demo", "doctor", "export", "register", "gnns", "datasets", "upload", "denoisers",
-    "predict", "explain", "explanations", "jobs", "webhooks",
+    "predict", "explain", "explanations", "jobs", "webhooks", "holds",
 )  # fmt: skip
 PROGRAM = "d4explain"
 

@@ -16,6 +16,7 @@ import httpx
 
 from d4explain.client.address import api_address
 from d4explain.client.graph_formats.posted_graphs import Graphs
+from d4explain.client.operations.data_life import DataLifeOperations
 from d4explain.client.operations.datasets import DatasetOperations
 from d4explain.client.operations.explanation_requests import (
     counterfactual_body,
@@ -50,6 +51,7 @@ class Operations(
     JobOperations,
     ReceiptOperations,
     WebhookOperations,
+    DataLifeOperations,
 ):
     """The methods that both clients have."""
 

@@ -84,6 +84,16 @@ class Dataset(Resource):
     created_at: str
 
 
+class Hold(Resource):
+    """A resource that nobody can delete, with the resources that it needs."""
+
+    resource: str
+    reason: str
+    protects: list[str] = Field(default_factory=list)
+    key_id: str | None = None
+    created_at: str
+
+
 class CaseEstimate(Resource):
     mode: str  # exact, restricted or neighbourhood
     node_count: int

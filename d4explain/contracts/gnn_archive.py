@@ -22,6 +22,18 @@ _END_RECORD = struct.Struct("<4s4H2LH")  # at the end of a zip file
 _MAX_DIRECTORY = 4096  # bytes; three entries need a few hundred
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
+# What zipfile raises for broken and hostile files.
+UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    UnicodeError,
+    ValueError,
+    OSError,
+)
 
 
 class GnnArchive:
@@ -32,7 +44,7 @@ class GnnArchive:
         self._check_end(data)
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise self._error(f"is not a valid zip file: {error}") from None
         self._members = self._check_members(self._zip.infolist())
 
@@ -49,7 +61,7 @@ class GnnArchive:
         try:
             with self._zip.open(member) as file:
                 data = file.read(max_bytes + 1)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise self._error(f"contains {name}, but it cannot be read: {error}") from None
         if len(data) > max_bytes:
             raise self._error(f"contains more bytes of {name} than it declares")
@@ -101,14 +113,3 @@ def write_archive(members: Mapping[str, bytes]) -> bytes:
 
 
 _RULE = f"it must contain {SPEC}, {WEIGHTS} and optionally {SAMPLES}, and nothing else"
-_UNREADABLE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    UnicodeError,
-    ValueError,
-    OSError,
-)

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -108,6 +108,10 @@ class Drawings:
             raise _overloaded(f"The drawing took more than {self._timeout_seconds:g} seconds")
         return pending.drawing
 
+    def discard(self, result_digests: Collection[str]) -> None:
+        """Removes the drawings of deleted results from the cache."""
+        self._cache.discard(lambda key: getattr(key, "result_digest", None) in result_digests)
+
     def _start(self, key: Hashable, draw: Draw) -> _Pending:
         if len(self._pending) >= self._max_pending:
             raise _overloaded(f"The service already has {self._max_pending} drawings to compute")
@@ -157,6 +161,10 @@ class _Cache:
         while self._bytes > self._max_bytes:
             _, oldest = self._drawings.popitem(last=False)
             self._bytes -= len(oldest.content)
+
+    def discard(self, is_discarded: Callable[[Hashable], bool]) -> None:
+        for key in [key for key in self._drawings if is_discarded(key)]:
+            self._bytes -= len(self._drawings.pop(key).content)
 
 
 def _overloaded(reason: str) -> ProblemError:

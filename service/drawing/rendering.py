@@ -15,6 +15,7 @@ from service.context import Context, run_in_thread
 from service.drawing.drawing_queue import Drawing, get_unless_disconnected
 from service.drawing.svg import to_svg
 from service.graph_io.chosen_graph import chosen_graph
+from service.graph_io.grafana_writer import to_grafana
 from service.graph_io.graph_writers import Format, require_answer, to_cytoscape, to_graphml, to_pyg
 from service.http.faults import reject
 from service.http.responses import caching_headers, entity_tag, not_modified
@@ -61,7 +62,7 @@ async def drawing_response(
     selection: GraphSelection,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    names = await run_in_thread(_names, context.store, drawn)
+    names = await run_in_thread(names_of, context.store, drawn.tenant, drawn.gnn)
     key = DrawingKey(drawn.tenant, drawn.result_digest, selection, names)
     draw = partial(render, context.store, key)
     drawing = await get_unless_disconnected(request, context.drawings, key, draw)
@@ -78,7 +79,7 @@ def render(store: Store, key: DrawingKey, check: Callable[[], None]) -> Drawing:
     """Reads one graph of the result and writes it; `check` may raise to end the work."""
     check()
     format_, graph, alternative = key.selection
-    chosen = chosen_graph(store.artifacts.get(key.result_digest), graph, alternative)
+    chosen = chosen_graph(store.artifacts.of(key.tenant).get(key.result_digest), graph, alternative)
     check()
     if format_ is Format.SVG:
         max_nodes, nodes = store.settings.exact_nodes, len(chosen.graph.nodes)
@@ -89,14 +90,20 @@ def render(store: Store, key: DrawingKey, check: Callable[[], None]) -> Drawing:
     require_answer(chosen)
     if format_ is Format.GRAPHML:
         return Drawing(to_graphml(chosen, check).encode(), GRAPHML)
-    document = to_cytoscape(chosen, check) if format_ is Format.CYTOSCAPE else to_pyg(chosen)
+    document: Mapping[str, object]
+    if format_ is Format.CYTOSCAPE:
+        document = to_cytoscape(chosen, check)
+    elif format_ is Format.PYG:
+        document = to_pyg(chosen)
+    else:
+        document = to_grafana(chosen, key.names).model_dump()
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Drawing(text.encode(), "application/json")
 
 
-def _names(store: Store, drawn: DrawnResult) -> GnnNames:
+def names_of(store: Store, tenant: str, gnn_id: str) -> GnnNames:
     with store.database.reading() as session:
         try:
-            return gnn_names(gnns.get(session, drawn.gnn, drawn.tenant).spec)
+            return gnn_names(gnns.get(session, gnn_id, tenant).spec)
         except NotFound:  # deleted since the explanation was made
             return GnnNames()

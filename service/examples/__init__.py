@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from service.examples.class_explanations import CLASS_EXPLANATION
+from service.examples.data_life import HOLD, HOLD_IN, HOLDS
 from service.examples.datasets import (
     DATASET,
     DATASET_IN,
@@ -50,6 +51,7 @@ from service.examples.predictions import (
 )
 from service.examples.problems import page, problem
 from service.examples.receipts import REPLAY, WAITING_REPLAY
+from service.examples.reports import GRAFANA, LETTER, REPORT
 from service.examples.shared import GNN_ID
 from service.examples.webhooks import (
     DELIVERY,
@@ -84,12 +86,17 @@ __all__ = [
     "GNN_ID",
     "GNN_IN",
     "GNN_PATCH",
+    "GRAFANA",
     "GRAPHML",
     "GRAPH_PREVIEW",
     "GRAPH_PREVIEW_IN",
+    "HOLD",
+    "HOLDS",
+    "HOLD_IN",
     "LARGE_DATASET",
     "LARGE_LINES",
     "LARGE_NODE_IN",
+    "LETTER",
     "LISTED_EXPLANATION",
     "MANY_IN",
     "NEW_WEBHOOK",
@@ -107,6 +114,7 @@ __all__ = [
     "PYG",
     "READY",
     "REPLAY",
+    "REPORT",
     "REQUEST_WEBHOOK",
     "RETRY_JOB",
     "SEARCH_IN",

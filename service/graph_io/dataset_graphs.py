@@ -39,7 +39,9 @@ def dataset_graphs(
     """The graphs from position `offset`; refuses large graphs."""
     if dataset.large:
         raise Conflict(f"{dataset.id} is one large graph; ask about its nodes by number")
-    chosen = graph_sets.unpack(artifacts.get(dataset.graphs_digest), slice(offset, offset + limit))
+    chosen = graph_sets.unpack(
+        artifacts.of(dataset.tenant_id).get(dataset.graphs_digest), slice(offset, offset + limit)
+    )
     return DatasetGraphs(
         graph_count=dataset.graph_count,
         graphs=[_converted(offset + number, graph) for number, graph in enumerate(chosen)],

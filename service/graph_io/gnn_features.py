@@ -39,11 +39,12 @@ def expected_features(gnn: Gnn) -> ExpectedFeatures:
 def check_column_rules(store: Store, gnn: Gnn, dataset: Dataset) -> None:
     """Rejects a reference set whose columns hold other values than the GNN reads."""
     digest, rules = dataset.graphs_digest, column_rules(gnn.spec)
+    artifacts = store.artifacts.of(dataset.tenant_id)
     if dataset.large:
-        violation = _first_violation_in_large_graph(store.artifacts, digest, rules)
+        violation = _first_violation_in_large_graph(artifacts, digest, rules)
     else:
         edge_rules = edge_column_rules(gnn.spec)
-        violation = _first_violation(store.artifacts, digest, rules, edge_rules)
+        violation = _first_violation(artifacts, digest, rules, edge_rules)
     if violation is not None:
         reject("/dataset", f"{violation} of {dataset.id}, so it does not fit the GNN {gnn.id}")
 

@@ -26,6 +26,7 @@ class Format(StrEnum):
     GRAPHML = "graphml"
     CYTOSCAPE = "cytoscape"
     PYG = "pyg"
+    GRAFANA = "grafana"
 
 
 class CytoscapeDocument(BaseModel):

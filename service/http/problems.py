@@ -87,6 +87,8 @@ STATUSES: dict[type[Exception], tuple[HTTPStatus, str]] = {
     domain.NotFound: (HTTPStatus.NOT_FOUND, "not-found"),
     domain.Conflict: (HTTPStatus.CONFLICT, "conflict"),
     domain.Gone: (HTTPStatus.GONE, "gone"),
+    domain.OnHold: (HTTPStatus.CONFLICT, "on-hold"),
+    domain.ArtifactDeleted: (HTTPStatus.SERVICE_UNAVAILABLE, "try-again"),
     domain.GnnNotReady: (HTTPStatus.CONFLICT, "gnn-not-ready"),
     InvalidInput: (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input"),
     domain.IdempotencyMismatch: (HTTPStatus.UNPROCESSABLE_ENTITY, "idempotency-mismatch"),

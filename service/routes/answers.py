@@ -17,6 +17,7 @@ from service import examples
 from service.context import Context, ContextOf, run_in_thread
 from service.drawing.rendering import GRAPHML, SVG, DrawnResult, GraphSelection, drawing_response
 from service.explanation_documents import answer_response, read_summary
+from service.graph_io.grafana_writer import GrafanaNodeGraph
 from service.graph_io.graph_writers import CytoscapeDocument, Format, PygDocument
 from service.http.faults import reject
 from service.http.openapi import IF_NONE_MATCH, problem_responses, response, response_variants
@@ -51,7 +52,7 @@ class GraphQuery(BaseModel):
             return GraphSelection(self.format, self.graph or 0, self.alternative or 0)
         for name, value in (("graph", self.graph), ("alternative", self.alternative)):
             if value is not None:
-                reject(name, "is only for format=svg, graphml, cytoscape or pyg", "query")
+                reject(name, "is only for format=svg, graphml, cytoscape, pyg or grafana", "query")
         return None
 
 
@@ -66,6 +67,7 @@ def document_or_graph(
                 **documents,
                 "cytoscape": (CytoscapeDocument, examples.CYTOSCAPE),
                 "pyg": (PygDocument, examples.PYG),
+                "grafana": (GrafanaNodeGraph, examples.GRAFANA),
             },
             other_examples={SVG: examples.SVG, GRAPHML: examples.GRAPHML},
         ),
@@ -104,7 +106,7 @@ async def get_answer(
         return await drawing_response(request, context, drawn, selection)
     headers = caching_headers(f'"{digest}"')
     unchanged = not_modified(request, headers["ETag"], headers)
-    return unchanged or await answer_response(context, digest, headers)
+    return unchanged or await answer_response(context, principal.tenant, digest, headers)
 
 
 def _digest(summary: ExplanationSummary, stage: Stage) -> str:

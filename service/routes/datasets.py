@@ -168,7 +168,7 @@ def create(store: Store, body: PostedBody, submission: Submission) -> Created:
     graphs = read_graphs(posted.graphs, "/graphs", store.settings, expected, warnings)
     statistics = asdict(graph_sets.describe(graphs))
     features = statistics.pop("features")
-    digest = store.artifacts.put(graph_sets.pack(graphs))
+    digest = store.artifacts.of(submission.tenant).put(graph_sets.pack(graphs))
     sha256 = graph_sets.canonical_set_hash(graphs)
 
     def create_row(session: Session) -> str:

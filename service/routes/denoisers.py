@@ -48,7 +48,7 @@ from service.submission.request_webhooks import checked_webhook
 from service.submission.resource_ids import checked_id, find_gnn_and_dataset, gnn_filter
 from service.submission.training_costs import check_training, training_seconds
 from store import jobs
-from store.catalogue import denoisers
+from store.catalogue import deletions, denoisers
 from store.store import Store
 from store.webhooks import endpoints
 
@@ -143,6 +143,25 @@ async def get_denoiser(
         denoiser = await run_in_thread(read_denoiser, context.store, principal.tenant, denoiser_id)
     headers = {**poll_headers(denoiser.job), **wait.headers}
     return with_etag(request, json_response(denoiser, headers=headers))
+
+
+@router.delete(
+    "/v1/denoisers/{denoiser_id}",
+    summary="Delete a denoiser",
+    description="Rejected with 409 while jobs use it, also its own training, or while it is on "
+    "hold. With the last denoiser of a GNN and a reference set their witnesses are deleted, unless "
+    "a job uses them. Explanations and training jobs remain; a new request trains it again.",
+    status_code=204,
+    responses={
+        204: response("Deleted."),
+        **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    },
+)
+def delete_denoiser(context: ContextOf, principal: Registrar, denoiser_id: str) -> Response:
+    with context.store.database.transaction() as session:
+        id_ = checked_id("denoiser", denoiser_id)
+        deletions.delete_denoiser(session, id_, principal.tenant)
+    return Response(status_code=204)
 
 
 def create(store: Store, body: bytes, submission: Submission) -> Created:

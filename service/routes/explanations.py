@@ -54,7 +54,8 @@ from service.submission.explanation_checks import PostedExplanation, check, esti
 from service.submission.explanation_submissions import Committed
 from service.submission.resource_ids import checked_id, gnn_filter
 from store import jobs
-from store.catalogue import explanations
+from store.catalogue import deletions, explanations
+from store.store import Store
 
 router = APIRouter(tags=["explanations"])
 
@@ -200,9 +201,9 @@ def list_explanations(
 @router.get(
     "/v1/explanations/{explanation_id}",
     summary="One explanation with its result",
-    description="`format=svg|graphml|cytoscape|pyg` returns one graph instead: counterfactual "
-    "`alternative`, best first, of graph `graph`. An explained node is marked. If there is no "
-    "counterfactual, SVG draws the closest miss. A PyG dict can be posted unchanged.",
+    description="`format=svg|graphml|cytoscape|pyg|grafana` returns one graph instead: "
+    "counterfactual `alternative`, best first, of graph `graph`. An explained node is marked. If "
+    "there is no counterfactual, SVG draws the closest miss. A PyG dict can be posted unchanged.",
     responses=document_or_graph(
         "The explanation, or one of its graphs.",
         {
@@ -238,6 +239,33 @@ async def get_explanation(
     headers = {**polling, **wait.headers, **caching_headers(tag)}
     unchanged = not_modified(request, tag, headers)
     return unchanged or await document_response(context, document, 200, headers)
+
+
+@router.delete(
+    "/v1/explanations/{explanation_id}",
+    summary="Delete an explanation with its answers",
+    description="Deletes the request, all answers, and the jobs with their events and progress. "
+    "Rejected with 409 while one of its jobs is queued or running, or while it is on hold. The "
+    "GNN, the reference set, the denoiser and the witnesses stay.",
+    status_code=204,
+    responses={
+        204: response("Deleted."),
+        **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    },
+)
+async def delete_explanation(
+    context: ContextOf, principal: Explainer, explanation_id: str
+) -> Response:
+    digests = await run_in_thread(
+        delete, context.store, principal.tenant, checked_id("explanation", explanation_id)
+    )
+    context.drawings.discard(digests)
+    return Response(status_code=204)
+
+
+def delete(store: Store, tenant: str, explanation_id: str) -> list[str]:
+    with store.database.transaction() as session:
+        return deletions.delete_explanation(session, explanation_id, tenant)
 
 
 async def _submit(request: Request, context: Context, tenant: str) -> Committed:

@@ -189,10 +189,11 @@ def register(store: Store, form: FormParts, submission: Submission) -> Created:
     if created is not None:
         return created
     posted = read_registration(form, store.settings)
-    weights_digest = store.artifacts.put(posted.weights)
+    artifacts = store.artifacts.of(submission.tenant)
+    weights_digest = artifacts.put(posted.weights)
     samples_digest = None
     if posted.samples is not None:
-        samples_digest = store.artifacts.put(posted.samples.model_dump_json().encode())
+        samples_digest = artifacts.put(posted.samples.model_dump_json().encode())
 
     def create_row(session: Session) -> str:
         gnn, job = gnns.create(

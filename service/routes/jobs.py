@@ -35,9 +35,10 @@ from service.resource_builders import job_resource
 from service.resources import JobResource, PageOf
 from service.submission.resource_ids import checked_id, gnn_filter
 from store import jobs
-from store.catalogue import retries
+from store.catalogue import deletions, retries
 from store.database.clock import timestamp
 from store.database.tables import JobEvent
+from store.errors import NotFound
 from store.store import Store
 
 router = APIRouter(tags=["jobs"])
@@ -130,6 +131,24 @@ def cancel_job(context: ContextOf, principal: Explainer, job_id: str) -> Respons
     if job.state.is_terminal:
         return json_response(job)
     return json_response(job, 202, accepted_headers(f"/v1/jobs/{job.id}"))
+
+
+@router.delete(
+    "/v1/jobs/{job_id}",
+    summary="Delete an ended job",
+    description="Deletes a prediction with its result, or a job that a retry has replaced, with "
+    "its events. Rejected with 409 before it ends, while it is on hold, and if an explanation, a "
+    "GNN or a denoiser shows it as its own: it is deleted together with that one.",
+    status_code=204,
+    responses={
+        204: response("Deleted."),
+        **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    },
+)
+def delete_job(context: ContextOf, principal: Explainer, job_id: str) -> Response:
+    with context.store.database.transaction() as session:
+        deletions.delete_job(session, checked_id("job", job_id), principal.tenant)
+    return Response(status_code=204)
 
 
 @router.post(
@@ -250,7 +269,10 @@ async def _stream(
                     return
             if len(events) == _EVENT_BATCH:
                 continue
-            progress = await run_in_thread(_training_progress, context.store, tenant, job_id)
+            try:
+                progress = await run_in_thread(_training_progress, context.store, tenant, job_id)
+            except NotFound:  # deleted while the client follows it
+                return
             if progress is not None and progress != shown:
                 shown = progress
                 yield ServerSentEvent(_compact(progress), event=EventType.PROGRESS.value)

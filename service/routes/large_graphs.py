@@ -110,7 +110,7 @@ def create(
     with body.open() as file:
         warnings = InputWarnings()
         graph = read_large(file, form, store.settings, warnings)
-    digest = store.artifacts.put_large(partial(large_graphs.write, graph))
+    digest = store.artifacts.of(submission.tenant).put_large(partial(large_graphs.write, graph))
 
     def create_row(session: Session) -> str:
         return datasets.create(

@@ -104,7 +104,7 @@ def create(store: Store, reference: str, body: PostedBody, submission: Submissio
     with store.database.reading() as session:
         gnn = gnns.require_ready(session, reference, submission.tenant, lock=False)
     job_request = prediction_request(posted, gnn, store.settings)
-    digest = store.artifacts.put(job_request.model_dump_json().encode())
+    digest = store.artifacts.of(submission.tenant).put(job_request.model_dump_json().encode())
 
     def create_row(session: Session) -> str:
         gnns.require_ready(session, gnn.id, submission.tenant)

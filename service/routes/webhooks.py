@@ -44,8 +44,6 @@ from store.webhooks import deliveries, endpoints
 
 router = APIRouter(tags=["webhooks"])
 
-_NO_STORE = {"Cache-Control": "no-store"}  # the answer has a secret
-
 
 class DeliveriesQuery(PageQuery):
     webhook: str | None = Field(
@@ -58,12 +56,13 @@ class DeliveriesQuery(PageQuery):
     "/v1/webhooks",
     summary="Register a webhook",
     description="Workers send a signed POST to the URL when an explanation or another job of this "
-    "tenant ends (docs/webhooks.md). The host must be in `D4_WEBHOOK_HOSTS`. The response is the "
-    "only one with the secret; a repeated request with the same `Idempotency-Key` shows it again.",
+    "tenant ends (docs/webhooks.md). The host must be in `D4_WEBHOOK_HOSTS`. A tenant can have 50 "
+    "webhooks. The response is the only one with the secret; a repeated request with the same "
+    "`Idempotency-Key` shows it again.",
     status_code=201,
     responses={
         201: response("The webhook with its secret.", NewSecretResource, examples.NEW_WEBHOOK),
-        **problem_responses(HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+        **problem_responses(HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     },
     openapi_extra=json_request(WebhookIn, {"explanations": examples.WEBHOOK_IN}, IDEMPOTENCY_KEY),
 )
@@ -72,7 +71,7 @@ async def create_webhook(request: Request, context: ContextOf, principal: Admin)
     submission = submission_of(request, principal.tenant, body)
     created = await run_in_thread(create, context.store, body, submission, principal.tenant)
     webhook = await run_in_thread(_new_secret, context.store, created.id, principal.tenant)
-    headers = {"Location": f"/v1/webhooks/{created.id}", **_NO_STORE, **created.headers}
+    headers = {"Location": f"/v1/webhooks/{created.id}", **created.headers}
     return json_response(webhook, 201, headers)
 
 
@@ -156,7 +155,7 @@ def delete_webhook(context: ContextOf, principal: Admin, webhook_id: str) -> Res
 def rotate_webhook(context: ContextOf, principal: Admin, webhook_id: str) -> Response:
     with context.store.database.transaction() as session:
         webhook = endpoints.rotate(session, checked_id("webhook", webhook_id), principal.tenant)
-        return json_response(new_secret_resource(webhook), headers=_NO_STORE)
+        return json_response(new_secret_resource(webhook))
 
 
 @router.get(

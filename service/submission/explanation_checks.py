@@ -83,7 +83,7 @@ def check(store: Store, posted: PostedExplanation) -> CheckResult:
 def check_all(store: Store, batch: Sequence[PostedExplanation]) -> list[CheckResult | Exception]:
     """Checks requests in one database session; an error belongs to one request."""
     results: list[CheckResult | Exception] = []
-    job_requests: list[bytes] = []
+    job_requests: dict[str, list[bytes]] = {}  # by tenant
     with store.database.reading() as session:
         pairs: dict[tuple[str, str, str], tuple[Gnn, Dataset]] = {}
 
@@ -106,8 +106,9 @@ def check_all(store: Store, batch: Sequence[PostedExplanation]) -> list[CheckRes
                 results.append(error)
             else:
                 results.append(checked)
-                job_requests.append(job_request)
-    store.artifacts.put_all(job_requests)
+                job_requests.setdefault(posted.submission.tenant, []).append(job_request)
+    for tenant, several in job_requests.items():
+        store.artifacts.of(tenant).put_all(several)
     return results
 
 

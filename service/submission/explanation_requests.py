@@ -119,7 +119,7 @@ def class_request(body: ClassIn, gnn: Gnn) -> ClassRequest:
             f"{gnn.id} is behind a URL; class explanations need a GNN with weights, because they "
             "classify the whole dataset",
         )
-    fields = body.model_dump(exclude={"gnn", "dataset", "denoiser"})
+    fields = body.model_dump(include=set(ClassRequest.model_fields))
     return ClassRequest.model_validate(
         {**fields, "target_class": class_number(body.target_class, gnn)}
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import os
 import re
@@ -11,30 +12,49 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store.artifacts.remote_files import open_file_system
 from store.errors import ArtifactCorrupt, ArtifactMissing, ArtifactsUnavailable
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _UNFINISHED = ".tmp"
+_TENANTS = "tenants"
 _CHUNK = 2**20
 _WRITERS = 8
 
 
 class Listed(NamedTuple):
+    tenant: str
     digest: str
     modified_at: float | None  # None if the file system does not tell
 
 
 class Artifacts:
-    """A folder or an fsspec URL; equal bytes are stored once."""
+    """A folder or an fsspec URL; equal bytes of a tenant are stored once.
+
+    The artifacts of the default tenant are in the folder itself, those of another one in
+    `tenants/NAME`: tenants cannot find out what others have stored.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._files, self._root, self._is_local = open_file_system(url)
+        self.tenant = DEFAULT_TENANT
+        self._by_tenant: dict[str, Artifacts] = {DEFAULT_TENANT: self}
+        self._writers = ThreadPoolExecutor(_WRITERS, "artifacts")  # starts threads when needed
+
+    def of(self, tenant: str) -> Artifacts:
+        """The artifacts of a tenant; the same object for every call."""
+        known = self._by_tenant.get(tenant)
+        if known is None:
+            known = copy.copy(self)
+            known.tenant = tenant
+            known._root = f"{self._by_tenant[DEFAULT_TENANT]._root}/{_TENANTS}/{tenant}"
+            known = self._by_tenant.setdefault(tenant, known)
+        return known
 
     @property
     def folder(self) -> Path | None:
@@ -67,10 +87,6 @@ class Artifacts:
     def _put_each(self, several: Sequence[bytes]) -> None:
         for data in several:
             self.put(data)
-
-    @cached_property
-    def _writers(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(_WRITERS, "artifacts")
 
     def get(self, digest: str) -> bytes:
         try:
@@ -146,11 +162,25 @@ class Artifacts:
         with self._remote():
             return bool(self._files.exists(path))
 
-    def delete(self, digest: str) -> None:
-        """Deletes an artifact, if it exists."""
+    def size(self, digest: str) -> int | None:
+        """Its number of bytes; None if it does not exist."""
+        try:
+            if self._is_local:
+                return os.stat(self._path(digest)).st_size
+            with self._remote():
+                return int(self._files.size(self._path(digest)))
+        except FileNotFoundError:
+            return None
+
+    def delete(self, digest: str) -> bool:
+        """Deletes an artifact; returns whether it existed."""
         path = self._path(digest)
-        with contextlib.suppress(FileNotFoundError), self._remote():
-            self._files.rm_file(path)
+        try:
+            with self._remote():
+                self._files.rm_file(path)
+        except FileNotFoundError:
+            return False
+        return True
 
     def problem(self) -> str | None:
         """Why remote artifacts cannot be reached; None if they can, or if they are local."""
@@ -162,11 +192,12 @@ class Artifacts:
         return None
 
     def listed(self) -> Iterator[Listed]:
-        """All artifacts, in no particular order."""
+        """All artifacts of all tenants, in no particular order."""
         for path, details in self._found().items():
-            name = path.rsplit("/", 1)[-1]
-            if _DIGEST.fullmatch(name):
-                yield Listed(name, _modified_at(details))
+            folders = path.removeprefix(f"{self._root}/").split("/")
+            if _DIGEST.fullmatch(folders[-1]):
+                tenant = folders[1] if folders[0] == _TENANTS else DEFAULT_TENANT
+                yield Listed(tenant, folders[-1], _modified_at(details))
 
     def delete_unfinished(self, before: float) -> None:
         """Deletes unfinished files that killed writers left before that time."""
@@ -221,8 +252,9 @@ def digest_of(data: bytes) -> str:
 def _write_durably(path: str, data: bytes) -> None:
     # Use few system calls: each one may switch to another thread.
     if _is_stored(path, data):
-        os.utime(path)  # renew its age, so that cleanup keeps it
-        return
+        with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+            os.utime(path)  # renew its age, so that cleanup keeps it
+            return
     folder = os.path.dirname(path)
     unfinished = f"{path}.{secrets.token_hex(8)}{_UNFINISHED}"
     try:

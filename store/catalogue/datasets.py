@@ -10,9 +10,11 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.errors import printable, quoted
 from d4explain.contracts.job_states import JobState
 from d4explain.resource_names import DATASET
-from store.catalogue import trained_networks
+from store.catalogue import deletions, trained_networks
 from store.catalogue.gnn_names import parse_reference
+from store.catalogue.holds import refuse_if_held
 from store.catalogue.name_versions import next_version
+from store.database import artifact_ledger
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
 from store.database.tables import Dataset, DatasetName, Job
@@ -66,6 +68,7 @@ def create(
     )
     session.add(dataset)
     session.flush()
+    artifact_ledger.refer(session, tenant, graphs_digest)
     session.refresh(dataset)  # the database set `created_at`
     return dataset
 
@@ -130,6 +133,7 @@ def delete(session: Session, dataset_id: str, tenant: str) -> None:
     )
     if dataset is None:
         raise NotFound("dataset", dataset_id)
+    refuse_if_held(session, dataset.id, tenant=tenant)
     user = session.scalar(
         select(Job.id)
         .where(Job.dataset_id == dataset.id, Job.state.in_((JobState.QUEUED, JobState.RUNNING)))
@@ -140,5 +144,6 @@ def delete(session: Session, dataset_id: str, tenant: str) -> None:
             f"dataset {dataset.id} is in use by job {user}; cancel the job or wait until it ends"
         )
     trained_networks.release_dataset(session, dataset)
+    deletions.note(session, "dataset", dataset.id, tenant, [dataset.graphs_digest])
     session.delete(dataset)
     session.flush()

@@ -12,6 +12,7 @@ from d4explain.contracts.job_states import JobKind, TrainingState
 from d4explain.contracts.requests import DenoiserConfig
 from store.catalogue import trained_networks
 from store.catalogue.input_locks import lock_inputs
+from store.database import artifact_ledger
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
 from store.database.table_base import JsonObject
@@ -104,6 +105,7 @@ def finish(
     denoiser.shape = shape
     denoiser.metrics = metrics
     session.flush()
+    artifact_ledger.refer(session, job.tenant_id, weights_digest)
     return denoiser
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import EventType, JobKind, JobState, Stage
+from store.database import artifact_ledger
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
 from store.database.table_base import JsonObject, written
@@ -186,6 +187,7 @@ def finish(
     if summary is not None:
         explanation.summary = summary
     session.flush()
+    artifact_ledger.refer(session, job.tenant_id, result_digest)
     _append_answer(session, job, Stage.FINAL, result_digest)
     return explanation
 
@@ -206,6 +208,7 @@ def finish_provisional(
     explanation.provisional_digest = result_digest
     explanation.summary = summary
     session.flush()
+    artifact_ledger.refer(session, job.tenant_id, result_digest)
     _append_answer(session, final, Stage.PROVISIONAL, result_digest)
 
 

@@ -12,9 +12,11 @@ from d4explain.contracts.errors import quoted
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.job_states import GnnState, JobKind, JobState
 from d4explain.contracts.probe_reports import ProbeReport
-from store.catalogue import trained_networks
+from store.catalogue import deletions, trained_networks
 from store.catalogue.gnn_names import Reference, parse_reference
+from store.catalogue.holds import refuse_if_held
 from store.catalogue.name_versions import next_version
+from store.database import artifact_ledger
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
 from store.database.tables import Gnn, GnnAlias, GnnName, Job
@@ -71,6 +73,7 @@ def create(
     )
     session.add(gnn)
     session.flush()
+    artifact_ledger.refer(session, tenant, weights_digest)
     return gnn, job
 
 
@@ -131,8 +134,11 @@ def delete(session: Session, gnn_id: str, tenant: str) -> None:
     )
     if gnn is None:
         raise NotFound("gnn", gnn_id)
+    refuse_if_held(session, gnn.id, tenant=tenant)
     _refuse_if_used(session, gnn)
     trained_networks.release_gnn(session, gnn)
+    forgotten = deletions.forget_inputs(session, gnn.id, tenant)
+    deletions.note(session, "gnn", gnn.id, tenant, [gnn.weights_digest, *forgotten])
     session.delete(gnn)
     session.flush()
 

@@ -80,7 +80,7 @@ def require_inputs(
         _require_same("judge", id_, judge.sha256, sha256)
         needed.append(judge.weights_digest)
     for digest in needed:
-        if not artifacts.exists(digest):
+        if not artifacts.of(job.tenant_id).exists(digest):
             raise Gone(f"the artifact {digest} of {answer.explanation.id} was deleted")
 
 

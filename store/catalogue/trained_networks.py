@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sqlalchemy import Select, bindparam, delete, select, update
+from sqlalchemy import ColumnElement, Select, bindparam, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobState, TrainingState
+from store.catalogue.deletions import delete_trained
+from store.catalogue.holds import refuse_if_held
 from store.database.tables import Dataset, Denoiser, Gnn, Job, Trained, WitnessSet
 from store.jobs.submission import get, locked
 from store.jobs.time_left import work_left
@@ -25,10 +27,18 @@ _BY_KEY: dict[type[Trained], Select[Any]] = {
     .execution_options(populate_existing=True)
     for table in _TABLES
 }
+# Only a deletion of the row conflicts with this lock.
+_KEPT_BY_KEY = {
+    table: query.with_for_update(read=True, key_share=True) for table, query in _BY_KEY.items()
+}
 
 
-def by_key(session: Session, table: type[Row], key: str, tenant: str) -> Row | None:
-    row: Row | None = session.scalar(_BY_KEY[table], {"tenant": tenant, "key": key})
+def by_key(
+    session: Session, table: type[Row], key: str, tenant: str, *, lock: bool = False
+) -> Row | None:
+    """The row with this key; `lock` prevents its deletion until the transaction ends."""
+    query = (_KEPT_BY_KEY if lock else _BY_KEY)[table]
+    row: Row | None = session.scalar(query, {"tenant": tenant, "key": key})
     return row
 
 
@@ -62,9 +72,9 @@ def get_or_train(
     Joins a running training, and restarts one that failed or was canceled. Lock the inputs before.
     """
     table = type(new)
-    row = by_key(session, table, new.key, new.tenant_id)
+    row = by_key(session, table, new.key, new.tenant_id, lock=True)
     if row is not None:
-        # A ready row stays ready, so no lock is needed.
+        # A ready row stays ready.
         is_trained = row.state is TrainingState.READY
         if is_trained:
             return row, None
@@ -79,8 +89,9 @@ def get_or_train(
             session.flush()
             return new, job
     except IntegrityError:  # another transaction was first
-        first = by_key(session, table, new.key, new.tenant_id)
-        assert first is not None
+        first = by_key(session, table, new.key, new.tenant_id, lock=True)
+        if first is None:  # and was deleted since
+            return get_or_train(session, new, submit, estimated_seconds)
         return _join_training(session, first, submit, estimated_seconds)
 
 
@@ -94,7 +105,7 @@ def release_gnn(session: Session, gnn: Gnn) -> None:
     for table in _TABLES:
         mine = table.gnn_id == gnn.id
         if twin is None:
-            session.execute(delete(table).where(mine))
+            _delete(session, table, mine)
         else:
             session.execute(update(table).where(mine).values(gnn_id=twin))
 
@@ -113,9 +124,18 @@ def release_dataset(session: Session, dataset: Dataset) -> None:
     for table in _TABLES:
         mine = table.dataset_id == dataset.id
         if twin is None:
-            session.execute(delete(table).where(mine))
+            _delete(session, table, mine)
         else:
             session.execute(update(table).where(mine).values(dataset_id=twin))
+
+
+def _delete(
+    session: Session, table: type[Denoiser] | type[WitnessSet], condition: ColumnElement[bool]
+) -> None:
+    query = select(table).where(condition).order_by(table.id).with_for_update()
+    for row in session.scalars(query).all():
+        refuse_if_held(session, row.id, tenant=row.tenant_id)
+        delete_trained(session, row)
 
 
 def _join_training(

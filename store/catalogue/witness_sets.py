@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.job_states import JobKind, TrainingState
 from store.catalogue import trained_networks
 from store.catalogue.input_locks import lock_inputs
+from store.database import artifact_ledger
 from store.database.identifiers import new_id
 from store.database.table_base import JsonObject
 from store.database.tables import Dataset, Gnn, Job, WitnessSet
@@ -95,6 +96,7 @@ def finish(
     row.description = description
     row.metrics = metrics
     session.flush()
+    artifact_ledger.refer(session, job.tenant_id, weights_digest)
     return row
 
 

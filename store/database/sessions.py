@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
-from store.database import job_totals, schema, webhook_outbox
+from store.database import artifact_ledger, job_totals, schema, webhook_outbox
 from store.database.clock import now
 from store.database.job_policy import JobPolicy, session_info
 
@@ -47,9 +47,18 @@ class Database:
     """A database; `connections` is the number of threads that can use it at once."""
 
     def __init__(
-        self, url: str, *, policy: JobPolicy | None = None, connections: int = CONNECTIONS
+        self,
+        url: str,
+        *,
+        policy: JobPolicy | None = None,
+        connections: int = CONNECTIONS,
+        artifact_size: artifact_ledger.SizeOf | None = None,
     ) -> None:
         self.policy = policy or JobPolicy()
+        self._session_info = {
+            **session_info(self.policy),
+            **artifact_ledger.session_info(artifact_size),
+        }
         self.engine = _engine(url, connections)
         self._reader = self.engine.execution_options(**_READING.get(self.engine.dialect.name, {}))
         # Serialise the SQLite writers of a process: a writer that finds the file locked would
@@ -78,6 +87,7 @@ class Database:
             yield session
             job_totals.write(session)
             webhook_outbox.write(session)
+            artifact_ledger.write(session)
             session.flush()
             _commit(session)
 
@@ -107,7 +117,7 @@ class Database:
         self.engine.dispose()
 
     def _session(self, engine: Engine) -> Session:
-        return Session(engine, expire_on_commit=False, info=dict(session_info(self.policy)))
+        return Session(engine, expire_on_commit=False, info=dict(self._session_info))
 
 
 def read_clock(session: Session) -> float:

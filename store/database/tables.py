@@ -38,12 +38,15 @@ from store.database.table_base import (
 
 __all__ = [
     "ApiKey",
+    "ArtifactEntry",
     "Dataset",
+    "Deletion",
     "Denoiser",
     "Explanation",
     "Gnn",
     "GnnAlias",
     "GnnName",
+    "Hold",
     "IdempotencyKey",
     "Job",
     "JobEvent",
@@ -51,6 +54,7 @@ __all__ = [
     "Lead",
     "Replay",
     "Table",
+    "TenantUsage",
     "Trained",
     "WitnessSet",
     "Worker",
@@ -71,6 +75,7 @@ class Job(Resource):
         Index("jobs_by_gnn", "gnn_id"),
         Index("jobs_by_dataset", "dataset_id"),
         Index("jobs_by_retry_of", "retry_of", unique=True),  # a job is retried once
+        Index("jobs_by_subject", "subject_id"),
     )
 
     kind: Mapped[JobKind]
@@ -341,6 +346,55 @@ class Replay(Resource):
     # No foreign key: a replay outlives its job.
     job_id: Mapped[str] = mapped_column(ID)
     report: Mapped[JsonObject | None]
+
+
+class ArtifactEntry(Table):
+    """An artifact that rows of a tenant refer to, or did; see `artifact_ledger`."""
+
+    __tablename__ = "artifacts"
+    __table_args__ = (Index("artifacts_by_release", "released_at"),)
+
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    digest: Mapped[str] = mapped_column(DIGEST, primary_key=True)
+    size: Mapped[int] = mapped_column(BigInteger)  # bytes; 0 after its deletion
+    released_at: Mapped[float | None]  # when a row ceased to refer to it; others may still do
+    deleting_since: Mapped[float | None]  # if set, the file may be gone
+
+
+class TenantUsage(Table):
+    """What a tenant uses; the lock of this row orders transactions that count against a quota."""
+
+    __tablename__ = "tenant_usage"
+
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    stored_bytes: Mapped[int] = mapped_column(BigInteger)
+
+
+class Deletion(Table):
+    """A deleted resource and the artifacts that it referred to."""
+
+    __tablename__ = "deletions"
+    __table_args__ = (Index("deletions_by_purge", "purged_at", "deleted_at"),)
+
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    resource_id: Mapped[str] = mapped_column(ID, primary_key=True)
+    kind: Mapped[str] = mapped_column(String(24))
+    digests: Mapped[JsonTexts]
+    deleted_at: Mapped[float] = mapped_column(default=now())
+    purged_at: Mapped[float | None]  # when it was verified that none of its files is left
+
+
+class Hold(Table):
+    """Protects a resource from deletion: because it is on hold itself, or another one needs it."""
+
+    __tablename__ = "holds"
+
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    resource_id: Mapped[str] = mapped_column(ID, primary_key=True)
+    held_id: Mapped[str] = mapped_column(ID, primary_key=True)  # the resource that is on hold
+    reason: Mapped[str] = mapped_column(Text)
+    key_id: Mapped[str | None] = mapped_column(ID)  # API key of the admin; None without keys
+    created_at: Mapped[float] = mapped_column(default=now())
 
 
 class IdempotencyKey(Table):

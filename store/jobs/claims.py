@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select, tuple_, u
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import EventType, JobKind, JobState
+from store.database import artifact_ledger
 from store.database.sessions import now, read_clock
 from store.database.table_base import JsonObject
 from store.database.tables import Job
@@ -205,8 +206,12 @@ def record_progress(session: Session, claim: Claim, progress: JsonObject) -> Non
 
 def record_checkpoint(session: Session, claim: Claim, digest: str, step: int) -> None:
     """Stores the checkpoint from which the next attempt resumes."""
-    held(session, claim).checkpoint = {"digest": digest, "step": step}
+    job = held(session, claim)
+    if job.checkpoint is not None:
+        artifact_ledger.release(session, job.tenant_id, job.checkpoint["digest"])
+    job.checkpoint = {"digest": digest, "step": step}
     session.flush()
+    artifact_ledger.refer(session, job.tenant_id, digest)
 
 
 def succeed(session: Session, claim: Claim, result: JsonObject | None = None) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import GnnState, JobKind, JobState, TrainingState
 from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport
-from store.database import job_totals, webhook_outbox
+from store.database import artifact_ledger, job_totals, webhook_outbox
 from store.database.sessions import read_clock
 from store.database.table_base import JsonObject
 from store.database.tables import Denoiser, Gnn, Job, WitnessSet
@@ -38,7 +38,9 @@ def end(session: Session, job: Job, state: JobState, error: JsonObject | None = 
     job_totals.note_end(session, job)
     webhook_outbox.note_end(session, job)
     if state is JobState.SUCCEEDED:
-        job.checkpoint = None
+        if job.checkpoint is not None:
+            artifact_ledger.release(session, job.tenant_id, job.checkpoint["digest"])
+            job.checkpoint = None
         _release_waiters(session, job)
         return
     table = _TRAINED_BY.get(job.kind)

@@ -10,6 +10,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobKind, JobState
+from store.database import artifact_ledger
 from store.database.identifiers import new_id
 from store.database.job_policy import policy_of
 from store.database.paging import Page, page_of
@@ -105,6 +106,8 @@ def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
     session.connection().execute(_INSERT, rows)
     jobs = [written(Job, row) for row in rows]
     append_states(session, jobs)
+    for job in jobs:
+        artifact_ledger.refer(session, job.tenant_id, job.request_digest)
     return jobs
 
 

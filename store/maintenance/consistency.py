@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from store.artifacts.files import Artifacts
-from store.catalogue.artifact_uses import CHECKPOINT, ArtifactUse, referenced
+from store.database.artifact_uses import CHECKPOINT, ArtifactUse, Key, referenced
 from store.database.sessions import Database
 from store.errors import ArtifactCorrupt, ArtifactMissing
 
@@ -32,29 +32,30 @@ def check(database: Database, artifacts: Artifacts, *, read: bool = False) -> Co
     """Compares rows and artifacts; with `read`, also the bytes of artifacts with their digests."""
     with database.reading() as session:
         uses = list(referenced(session))
-    present = {listed.digest for listed in artifacts.listed()}
-    missing = [use for use in uses if use.digest not in present]
+    present = {(listed.tenant, listed.digest) for listed in artifacts.listed()}
+    missing = [use for use in uses if use.key not in present]
     # A row that was written after the listing refers to an artifact that it lacks.
-    missing = _failing(missing, artifacts.exists)
-    found = [use for use in uses if use.digest in present]
-    corrupt = _failing(found, lambda digest: _is_sound(artifacts, digest)) if read else []
-    used = {use.digest for use in uses}
+    missing = _failing(missing, lambda key: artifacts.of(key[0]).exists(key[1]))
+    found = [use for use in uses if use.key in present]
+    corrupt = _failing(found, lambda key: _is_sound(artifacts, key)) if read else []
+    used = {use.key for use in uses}
     return Consistency(len(uses), len(present), len(present - used), missing, corrupt)
 
 
-def _failing(uses: Iterable[ArtifactUse], passes: Callable[[str], bool]) -> list[ArtifactUse]:
-    by_digest: dict[str, list[ArtifactUse]] = {}
+def _failing(uses: Iterable[ArtifactUse], passes: Callable[[Key], bool]) -> list[ArtifactUse]:
+    by_key: dict[Key, list[ArtifactUse]] = {}
     for use in uses:
-        by_digest.setdefault(use.digest, []).append(use)
+        by_key.setdefault(use.key, []).append(use)
     with ThreadPoolExecutor(_READERS, "consistency") as readers:
-        passed = list(readers.map(passes, by_digest))
-    failed = [by_digest[digest] for digest, one in zip(by_digest, passed, strict=True) if not one]
+        passed = list(readers.map(passes, by_key))
+    failed = [by_key[key] for key, one in zip(by_key, passed, strict=True) if not one]
     return [use for several in failed for use in several]
 
 
-def _is_sound(artifacts: Artifacts, digest: str) -> bool:
+def _is_sound(artifacts: Artifacts, key: Key) -> bool:
+    tenant, digest = key
     try:
-        artifacts.open_large(digest).close()
+        artifacts.of(tenant).open_large(digest).close()
     except (ArtifactCorrupt, ArtifactMissing):
         return False
     return True

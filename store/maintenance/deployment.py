@@ -220,14 +220,15 @@ def _artifacts(settings: Settings, has_rows: bool) -> Iterator[Finding]:
 
 def _newest_results(store: Store) -> Finding:
     newest = (
-        select(Explanation.result_digest)
+        select(Explanation.tenant_id, Explanation.result_digest)
         .where(Explanation.result_digest.is_not(None))
         .order_by(Explanation.created_at.desc())
         .limit(_RESULTS)
     )
     with store.database.reading() as session:
-        digests = [digest for digest in session.scalars(newest) if digest is not None]
-    missing = sum(not store.artifacts.exists(digest) for digest in digests)
+        found = session.execute(newest).all()
+    digests = [(tenant, digest) for tenant, digest in found if digest is not None]
+    missing = sum(not store.artifacts.of(tenant).exists(digest) for tenant, digest in digests)
     if not missing:
         return Finding("results", Status.OK, f"the newest {len(digests)} are in the artifacts")
     return Finding(

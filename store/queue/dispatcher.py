@@ -28,6 +28,7 @@ _EPOCH_SECONDS = 2.0
 _BATCH_SIZE = 100
 _MAX_REST_SECONDS = 0.25  # between two rounds
 _CLEANUP_SECONDS = 3600.0
+_PURGE_SECONDS = 60.0  # between two deletions of the files of deleted resources
 _MIN_BACKOFF, _MAX_BACKOFF = 0.5, 5.0  # seconds between attempts to reach the broker
 
 
@@ -58,6 +59,7 @@ class Dispatcher:
         self._check_epoch_at = 0.0
         self._retry_broker_at = 0.0
         self._clean_up_at = clock() + _CLEANUP_SECONDS
+        self._purge_at = clock() + _PURGE_SECONDS
         self._cleanup_thread: threading.Thread | None = None
         self._is_leader = False
         # Announced jobs that are not marked in the database yet: job id to attempt.
@@ -170,20 +172,28 @@ class Dispatcher:
             logger.warning("reaped %d jobs", len(reaped), extra={"jobs": reaped[:20]})
 
     def _clean_up_if_due(self) -> None:
-        if self._clock() < self._clean_up_at:
+        at = self._clock()
+        is_whole = at >= self._clean_up_at
+        if at < self._purge_at and not is_whole:
             return
-        self._clean_up_at = self._clock() + _CLEANUP_SECONDS
+        if self._cleanup_thread is not None and self._cleanup_thread.is_alive():
+            return
+        self._purge_at = at + _PURGE_SECONDS
+        if is_whole:
+            self._clean_up_at = at + _CLEANUP_SECONDS
         # In its own thread: listing a large store is slow, and jobs must not wait for it.
-        self._cleanup_thread = threading.Thread(target=self._clean_up, name="cleanup", daemon=True)
+        clean_up = cleanup.delete_unneeded if is_whole else cleanup.delete_released
+        self._cleanup_thread = threading.Thread(
+            target=self._clean_up, args=(clean_up,), name="cleanup", daemon=True
+        )
         self._cleanup_thread.start()
 
-    def _clean_up(self) -> None:
+    def _clean_up(self, clean_up: Callable[..., int]) -> None:
         try:
             artifacts = Artifacts(self._settings.artifacts)
-            removed = cleanup.delete_unneeded(
-                self._database, artifacts, should_stop=self._stopping.is_set
-            )
-            logger.info("removed %d unreferenced artifacts", removed)
+            removed = clean_up(self._database, artifacts, should_stop=self._stopping.is_set)
+            if removed:
+                logger.info("removed %d unused artifacts", removed)
         except Exception:  # the next run is in an hour
             logger.exception("cleanup failed")
 

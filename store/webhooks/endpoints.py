@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, delete, exists, insert, select
+from sqlalchemy import ColumnElement, delete, exists, func, insert, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.webhooks import DeliveryState, WebhookEvent
@@ -17,9 +17,10 @@ from store.database.paging import Page, page_of
 from store.database.sessions import read_clock
 from store.database.tables import Job
 from store.database.webhook_tables import Webhook, WebhookDelivery
-from store.errors import NotFound
+from store.errors import Conflict, NotFound
 
 SECRET_PREFIX = "whsec_"
+MAX_WEBHOOKS = 50  # of a tenant: the end of each job writes a notification for each of them
 OVERLAP_SECONDS = 24 * 3600.0  # in which both secrets sign after a rotation
 _SECRET_BYTES = 32
 
@@ -55,6 +56,11 @@ def create(
     events: Sequence[WebhookEvent] | None = None,
     description: str | None = None,
 ) -> Webhook:
+    known = select(func.count()).select_from(Webhook).where(*_registered(tenant))
+    if (session.scalar(known) or 0) >= MAX_WEBHOOKS:
+        raise Conflict(
+            f"there are {MAX_WEBHOOKS} webhooks, and there cannot be more; delete one first"
+        )
     webhook = Webhook(
         id=new_id("whk"),
         tenant_id=tenant,

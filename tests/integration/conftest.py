@@ -54,13 +54,6 @@ def black_box_stack(
 
 
 @pytest.fixture
-def many_attempts_stack(tmp_path: Path) -> Iterator[Stack]:
-    """A stack that retries a job even if its worker dies many times."""
-    with opened_stack(tmp_path, max_attempts=100) as running:
-        yield running
-
-
-@pytest.fixture
 def scaled_out_stack(tmp_path: Path, postgres_url: str, redis_url: str) -> Iterator[Stack]:
     """A stack on running PostgreSQL and Redis servers."""
     with opened_stack(tmp_path, redis_url=redis_url, database_url=postgres_url) as running:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import func, make_url, select
+from sqlalchemy import func, select
 
 from store.database.sessions import CommitUnknownError, Database
 from store.database.tables import Lead
@@ -22,8 +22,7 @@ def migrated_url(postgres_url: str) -> str:
 
 @pytest.fixture
 def proxy(migrated_url: str) -> Iterator[CuttingProxy]:
-    address = make_url(migrated_url)
-    running = CuttingProxy(address.host or "127.0.0.1", address.port or 5432)
+    running = CuttingProxy.before(migrated_url)
     yield running
     running.close()
 

@@ -211,7 +211,4 @@ class EndingWriter:
             self._report_written([ending])
 
     def _report_written(self, endings: Sequence[Ending]) -> None:
-        for ending in endings:
-            if ending.succeeded:
-                ending.claimed_job.checkpoints.drop()
         self._on_written([ending.claimed_job for ending in endings])

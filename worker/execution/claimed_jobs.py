@@ -6,10 +6,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
+from functools import partial
 
 from store import jobs
-from store.errors import ArtifactsUnavailable
 from store.jobs import Claim
 from store.store import Store
 from worker.execution.control import Control, StopReason
@@ -21,8 +20,7 @@ class ClaimedJob:
     def __init__(self, store: Store, claim: Claim, *, has_begun: bool) -> None:
         self.claim = claim
         self.has_begun = has_begun  # in the database; a job that has not begun is only reserved
-        self.checkpoints = CheckpointKeeper(store, claim)
-        self.control = Control(self.checkpoints.save)
+        self.control = Control(partial(_save_checkpoint, store, claim))
         self.started_at = time.monotonic()
         self._lock = threading.Lock()
         self._is_taken = False
@@ -100,24 +98,8 @@ class TimeSlice:
             return list(self._unfinished.values())
 
 
-class CheckpointKeeper:
-    """Keeps the newest checkpoint of one attempt and deletes the previous one."""
-
-    def __init__(self, store: Store, claim: Claim) -> None:
-        self._store = store
-        self._claim = claim
-        self._newest: str | None = claim.checkpoint["digest"] if claim.checkpoint else None
-
-    def save(self, data: bytes, step: int) -> None:
-        digest = self._store.artifacts.put(data)
-        with self._store.database.transaction() as session:
-            jobs.record_checkpoint(session, self._claim, digest, step)
-        if self._newest != digest:
-            self.drop()
-        self._newest = digest
-
-    def drop(self) -> None:
-        """Called after success too: nobody will resume the job."""
-        if self._newest is not None:
-            with suppress(ArtifactsUnavailable):  # the hourly cleanup deletes it later
-                self._store.artifacts.delete(self._newest)
+def _save_checkpoint(store: Store, claim: Claim, data: bytes, step: int) -> None:
+    """Stores the newest checkpoint of an attempt; the cleanup deletes the previous one."""
+    digest = store.artifacts.of(claim.tenant).put(data)
+    with store.database.transaction() as session:
+        jobs.record_checkpoint(session, claim, digest, step)

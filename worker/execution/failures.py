@@ -10,13 +10,18 @@ from sqlalchemy.exc import SQLAlchemyError
 from d4explain.contracts.errors import DomainError
 from d4explain.gnn.errors import RefusedError
 from store.artifacts.disk_space import is_disk_full
-from store.errors import ArtifactCorrupt, ArtifactMissing, ArtifactsUnavailable
+from store.errors import (
+    ArtifactCorrupt,
+    ArtifactDeleted,
+    ArtifactMissing,
+    ArtifactsUnavailable,
+)
 
 DISK_FULL = "disk_full"
 ARTIFACTS_UNAVAILABLE = "artifacts_unavailable"
 # The same input may succeed later or on another worker: memory, disk, network, device.
 _TRANSIENT = (MemoryError, OSError, SQLAlchemyError, torch.OutOfMemoryError, torch.AcceleratorError)
-_ARTIFACT_ERRORS = (ArtifactCorrupt, ArtifactMissing, ArtifactsUnavailable)
+_ARTIFACT_ERRORS = (ArtifactCorrupt, ArtifactDeleted, ArtifactMissing, ArtifactsUnavailable)
 # The request cannot be fulfilled; these errors carry messages for users.
 _USER_ERRORS = (RefusedError, DomainError)
 

@@ -19,7 +19,7 @@ def explanation_output(
     summary: dict[str, Any],
     stage: Stage = Stage.FINAL,
 ) -> HandlerOutput:
-    digest = context.store.artifacts.put(result.model_dump_json().encode())
+    digest = context.store.artifacts.of(context.claim.tenant).put(result.model_dump_json().encode())
     finish = explanations.finish if stage is Stage.FINAL else explanations.finish_provisional
 
     def record(session: Session) -> None:

@@ -30,7 +30,7 @@ def handle_replay(context: HandlerContext) -> HandlerOutput:
     with store.database.reading() as session:
         replay = replays.get(session, claim.subject_id or "", claim.tenant)
         answer = replays.recorded_answer(session, replay.explanation_id, claim.tenant, replay.stage)
-    recorded = json.loads(store.artifacts.get(replay.answer_digest))
+    recorded = json.loads(store.artifacts.of(claim.tenant).get(replay.answer_digest))
     receipt = Receipt.model_validate(recorded["receipt"])
     with store.database.reading() as session:
         replays.require_inputs(session, store.artifacts, answer, receipt)

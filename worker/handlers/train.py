@@ -55,7 +55,7 @@ def handle_training(context: HandlerContext) -> HandlerOutput:
     last = _run_training(context, trainer)
     denoiser = trainer.denoiser()
     weights = _weights(denoiser)
-    digest = context.store.artifacts.put(weights)
+    digest = context.store.artifacts.of(context.claim.tenant).put(weights)
     metrics: dict[str, float | str] = {
         **_metrics(last),
         "seconds": rounded(last.seconds),
@@ -135,7 +135,9 @@ def _resume(context: HandlerContext, new_trainer: Callable[[], DenoiserTrainer])
     if checkpoint is None:
         return trainer
     try:
-        trainer.load_state(load_tensors(context.store.artifacts.get(checkpoint["digest"])))
+        trainer.load_state(
+            load_tensors(context.store.artifacts.of(context.claim.tenant).get(checkpoint["digest"]))
+        )
     except (ArtifactMissing, ArtifactCorrupt, SafetensorError, KeyError, RuntimeError):
         # A checkpoint of another release may also raise these; a fresh start is always correct.
         log.warning("Cannot use the checkpoint; training starts from step 0", exc_info=True)

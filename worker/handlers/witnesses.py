@@ -43,7 +43,7 @@ def handle_witnesses(
     _check_feasible(reference.graphs, context.store.settings.max_training_seconds)
     trained = _train(context, gnn, reference, plans)
     context.control.progress(_PHASE, len(plans), len(plans))
-    digest = context.store.artifacts.put(save_tensors(trained.tensors()))
+    digest = context.store.artifacts.of(context.claim.tenant).put(save_tensors(trained.tensors()))
     metrics: dict[str, float] = {
         "seconds": rounded(time.monotonic() - started),
         "graphs": len(reference.graphs),

@@ -89,4 +89,4 @@ def _witness_failure(session: Session, witnesses: WitnessSet | None) -> str | No
 
 
 def read_request(store: Store, claim: Claim) -> bytes:
-    return store.artifacts.get(claim.request_digest or "")
+    return store.artifacts.of(claim.tenant).get(claim.request_digest or "")

@@ -87,7 +87,7 @@ class Library:
 
         def load() -> Gnn:
             gnn = Gnn(spec_of(row))
-            gnn.load_state_dict(load_tensors(self._artifacts.get(row.weights_digest)))
+            gnn.load_state_dict(load_tensors(self._artifacts_of(row).get(row.weights_digest)))
             return gnn.to(self.device).eval().requires_grad_(False)
 
         return self._cache.get(("gnn", row.sha256), load, _parameter_bytes)
@@ -99,7 +99,7 @@ class Library:
         digest, shape = row.weights_digest, row.shape
 
         def load() -> EdgeDenoiser:
-            denoiser = load_denoiser(shape, load_tensors(self._artifacts.get(digest)))
+            denoiser = load_denoiser(shape, load_tensors(self._artifacts_of(row).get(digest)))
             return denoiser.to(self.device).requires_grad_(False)
 
         return self._cache.get(("denoiser", digest), load, _parameter_bytes)
@@ -111,7 +111,7 @@ class Library:
         digest, described = row.weights_digest, row.description["witnesses"]
 
         def load() -> WitnessSet:
-            tensors = load_tensors(self._artifacts.get(digest))
+            tensors = load_tensors(self._artifacts_of(row).get(digest))
             loaded = load_witnesses(spec_of(gnn), described, tensors)
             for witness in loaded.witnesses:
                 witness.gnn.to(self.device).requires_grad_(False)
@@ -174,7 +174,7 @@ class Library:
         """Memory-mapped; nothing is read until it is used."""
 
         def load() -> CsrGraph:
-            with self._artifacts.open_large(row.graphs_digest) as file:
+            with self._artifacts_of(row).open_large(row.graphs_digest) as file:
                 graph = large_graphs.mapped(file)
             return CsrGraph(graph.x, graph.starts, graph.neighbours)
 
@@ -253,9 +253,12 @@ class Library:
         ]
         return LabelledGraphs(graphs, stored.labels)
 
+    def _artifacts_of(self, row: tables.Gnn | tables.Dataset | tables.Trained) -> Artifacts:
+        return self._artifacts.of(row.tenant_id)
+
     def _stored_graphs(self, row: tables.Dataset) -> LabelledGraphs:
         def load() -> LabelledGraphs:
-            return unpack_graphs(self._artifacts.get(row.graphs_digest))
+            return unpack_graphs(self._artifacts_of(row).get(row.graphs_digest))
 
         return self._cache.get(("reference", row.graphs_digest), load, _labelled_bytes)
 

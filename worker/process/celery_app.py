@@ -7,6 +7,7 @@ from celery import Celery
 from store.process_limits import memory_limit
 from store.queue.celery_config import broker_app
 from store.settings import Settings
+from worker.process.ready_child import WaitForChild
 
 # A child imports torch before it reports that it is up; on a busy machine that takes a while.
 _CHILD_START_SECONDS = 120
@@ -32,6 +33,7 @@ def create_app(settings: Settings) -> Celery:
         task_send_sent_event=False,
         worker_send_task_events=False,
     )
+    app.steps["consumer"].add(WaitForChild)
     return app
 
 

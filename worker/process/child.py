@@ -17,7 +17,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from d4explain.contracts.job_states import Queue
 from d4explain.gnn.device import choose_device, keep_freed_memory
 from store.jobs import workers
-from store.process_limits import cpu_limit, memory_limit
+from store.process_limits import (
+    cpu_limit,
+    forbid_core_dumps,
+    limit_own_memory,
+    memory_limit,
+)
 from store.queue.job_notifications import JobNotifications
 from store.settings import Settings
 from store.store import Store
@@ -86,10 +91,13 @@ def start(hostname: str, shutdown_listener: ShutdownListener) -> None:
     """Prepares the process before its first job, so that no job waits for the slow parts."""
     global _current  # noqa: PLW0603 — Celery passes nothing from here to its tasks
     settings = Settings.from_environment()
+    forbid_core_dumps()
     torch.set_num_threads(_thread_count(settings))
     keep_freed_memory()
     queues = tuple(Queue(name) for name in os.environ[QUEUES_VARIABLE].split(","))
     _current = build(settings, hostname, queues)
+    if _current.device == "cpu":  # CUDA reserves more address space than there is memory
+        limit_own_memory()
     shutdown_listener.attach(_current)
     threading.Thread(target=_current.report_presence, name="presence", daemon=True).start()
     log.info("Ready on %s with %d threads", _current.device, torch.get_num_threads())

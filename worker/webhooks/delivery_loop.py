@@ -27,7 +27,7 @@ from worker.webhooks.places import Places
 
 log = logging.getLogger(__name__)
 
-LEASE_SECONDS = 30.0
+LEASE_SECONDS = 15.0
 _POLL_SECONDS = 1.0
 _MIN_ROUND_SECONDS = 0.02  # while many jobs end
 _MAX_ANSWER_BYTES = 64 * 1024

@@ -26,7 +26,7 @@ from d4explain.cli.output.resource_tables import (
 from d4explain.cli.output.terminal import messages, print_json, print_line
 from d4explain.client.client import Client
 
-app = typer.Typer(help="Train, list and show denoisers.", no_args_is_help=True)
+app = typer.Typer(help="Train, list, show and delete denoisers.", no_args_is_help=True)
 DenoiserId = Annotated[str, typer.Argument(metavar="DENOISER", help="den_…")]
 
 
@@ -108,3 +108,11 @@ def show(denoiser: DenoiserId, as_json: Json = False, url: Url = None) -> None:
             "job": f"{found.job.id} {found.job.state} {job_progress(found.job)}",
         }
     )
+
+
+@app.command("delete")
+def delete(denoiser: DenoiserId, as_json: Json = False, url: Url = None) -> None:
+    """Delete a denoiser; a request that needs it trains it again."""
+    with Client(url) as client:
+        client.delete_denoiser(denoiser)
+    print_json({"deleted": denoiser}) if as_json else print_line(f"deleted {denoiser}")

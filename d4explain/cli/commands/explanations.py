@@ -22,7 +22,8 @@ from d4explain.contracts.receipts.replay_reports import ReplayOutcome
 from d4explain.errors import CommandError
 
 app = typer.Typer(
-    help="List, show, watch, save, cancel, retry and replay explanations.", no_args_is_help=True
+    help="List, show, watch, save, cancel, retry, replay and delete explanations.",
+    no_args_is_help=True,
 )
 ExplanationId = Annotated[str, typer.Argument(metavar="EXPLANATION", help="exp_…")]
 StageOption = Annotated[
@@ -216,6 +217,14 @@ def list_replays(
             as_json=as_json,
             nothing="no replays",
         )
+
+
+@app.command("delete")
+def delete(explanation: ExplanationId, as_json: Json = False, url: Url = None) -> None:
+    """Delete an explanation with its answers and jobs."""
+    with Client(url) as client:
+        client.delete_explanation(explanation)
+    print_json({"deleted": explanation}) if as_json else print_line(f"deleted {explanation}")
 
 
 def _by_ending(file: Path) -> GraphFormat:

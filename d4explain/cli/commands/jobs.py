@@ -11,7 +11,7 @@ from d4explain.cli.output.terminal import messages, print_json, print_line
 from d4explain.client.client import Client
 from d4explain.contracts.job_states import JobKind, JobState
 
-app = typer.Typer(help="List, show, watch, cancel and retry jobs.", no_args_is_help=True)
+app = typer.Typer(help="List, show, watch, cancel, retry and delete jobs.", no_args_is_help=True)
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="job_…")]
 
 
@@ -90,3 +90,11 @@ def retry(job: JobId, as_json: Json = False, url: Url = None) -> None:
     with Client(url) as client:
         new_job = client.retry(job)
     print_json(new_job) if as_json else print_line(f"{new_job.id} repeats {job}")
+
+
+@app.command("delete")
+def delete(job: JobId, as_json: Json = False, url: Url = None) -> None:
+    """Delete an ended job that belongs to no other resource."""
+    with Client(url) as client:
+        client.delete_job(job)
+    print_json({"deleted": job}) if as_json else print_line(f"deleted {job}")

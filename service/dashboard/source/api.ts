@@ -12,18 +12,16 @@ export class Problem extends Error {
   }
 }
 
-const CSRF_COOKIE = "d4_csrf";
 const CSRF_HEADER = "X-CSRF-Token";
+let csrfToken: string | null = null; // of the session; the session's cookie is not for scripts
 
-function csrfToken(): string | undefined {
-  const found = document.cookie.split("; ").find((part) => part.startsWith(`${CSRF_COOKIE}=`));
-  return found?.slice(CSRF_COOKIE.length + 1);
+export function setCsrfToken(token: string | null): void {
+  csrfToken = token;
 }
 
 async function send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
-  const token = csrfToken();
-  if (token !== undefined && method !== "GET") headers.set(CSRF_HEADER, token);
+  if (csrfToken !== null && method !== "GET") headers.set(CSRF_HEADER, csrfToken);
   let response: Response;
   try {
     response = await fetch(path, { ...init, method, headers });

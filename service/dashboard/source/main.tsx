@@ -2,6 +2,7 @@
 
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { get, type Problem, remove, setCsrfToken } from "./api";
 import { followLinks, useLocation } from "./navigation";
 import { AskPage } from "./pages/ask";
 import { ExplanationPage } from "./pages/explanation";
@@ -9,17 +10,21 @@ import { ExplanationsPage } from "./pages/explanations";
 import { GnnPage } from "./pages/gnn";
 import { GnnsPage } from "./pages/gnns";
 import { JobPage } from "./pages/job";
+import { LoginPage } from "./pages/login";
 import { OverviewPage } from "./pages/overview";
-import { PageLink } from "./parts/basics";
+import { SettingsPage } from "./pages/settings";
+import { Loading, PageLink, ProblemBox } from "./parts/basics";
+import type { Session } from "./types";
 
 const SECTIONS = [
   { path: "/", title: "Overview" },
   { path: "/gnns", title: "GNNs" },
   { path: "/explanations", title: "Explanations" },
   { path: "/ask", title: "Ask" },
+  { path: "/settings", title: "Settings" },
 ] as const;
 
-function View({ location }: { location: URL }) {
+function View({ location, session }: { location: URL; session: Session }) {
   const [section = "", id] = location.pathname.slice(1).split("/").map(decodeURIComponent);
   if (section === "") return <OverviewPage />;
   if (section === "gnns") return id === undefined ? <GnnsPage /> : <GnnPage key={id} id={id} />;
@@ -28,6 +33,7 @@ function View({ location }: { location: URL }) {
   }
   if (section === "jobs" && id !== undefined) return <JobPage key={id} id={id} />;
   if (section === "ask") return <AskPage query={location.searchParams} />;
+  if (section === "settings") return <SettingsPage session={session} />;
   return <p role="alert">There is no page at {location.pathname}.</p>;
 }
 
@@ -53,11 +59,29 @@ function ThemeButton() {
 
 function App() {
   const location = useLocation();
+  const [session, setSession] = useState<Session | null>(); // null: a key is needed
+  const [problem, setProblem] = useState<Problem>();
   const section = `/${location.pathname.split("/")[1] ?? ""}`;
   useEffect(() => {
     document.addEventListener("click", followLinks);
     return () => document.removeEventListener("click", followLinks);
   }, []);
+  const start = (found: Session) => {
+    setCsrfToken(found.csrf_token);
+    setSession(found);
+  };
+  useEffect(() => {
+    get<Session>("/v1/session").then(start, (error: Problem) => {
+      if (error.status === 401) setSession(null);
+      else setProblem(error);
+    });
+  }, []);
+  const logOut = () => {
+    remove("/v1/session").then(() => {
+      setCsrfToken(null);
+      setSession(null);
+    }, setProblem);
+  };
   return (
     <>
       <a class="skip" href="#content">
@@ -68,17 +92,26 @@ function App() {
           d4explain
         </PageLink>
         <nav aria-label="Sections">
-          {SECTIONS.map(({ path, title }) => (
-            <a key={path} href={path} data-page aria-current={path === section ? "page" : undefined}>
-              {title}
-            </a>
-          ))}
+          {session != null &&
+            SECTIONS.map(({ path, title }) => (
+              <a key={path} href={path} data-page aria-current={path === section ? "page" : undefined}>
+                {title}
+              </a>
+            ))}
           <a href="/docs">API</a>
         </nav>
+        {session?.key_id != null && (
+          <button type="button" class="plain" onClick={logOut}>
+            Log out
+          </button>
+        )}
         <ThemeButton />
       </header>
       <main id="content" tabIndex={-1}>
-        <View location={location} />
+        <ProblemBox problem={problem} />
+        {session === undefined && problem === undefined && <Loading />}
+        {session === null && <LoginPage onSession={start} />}
+        {session != null && <View location={location} session={session} />}
       </main>
     </>
   );

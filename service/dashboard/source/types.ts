@@ -284,3 +284,25 @@ export interface Estimate {
   seconds: number;
   [field: string]: unknown;
 }
+
+export type Scope = "read" | "explain" | "register" | "admin";
+
+export interface Session {
+  tenant: string;
+  scopes: Scope[];
+  key_id: string | null;
+  csrf_token: string | null;
+  expires_at: string | null;
+}
+
+export interface Key {
+  id: string;
+  name: string;
+  prefix: string;
+  scopes: Scope[];
+  state: "active" | "expired" | "revoked";
+  created_at: string;
+  expires_at: string | null;
+  last_used_at: string | null;
+  key?: string;
+}

@@ -157,7 +157,7 @@ def create(
         return created
     with store.database.reading() as session:
         answer = replays.recorded_answer(session, explanation_id, submission.tenant, stage)
-    receipt = stored_receipt(store.artifacts, answer.digest)
+    receipt = stored_receipt(store.artifacts.of(submission.tenant), answer.digest)
 
     def create_row(session: Session) -> str:
         return replays.create(session, store.artifacts, answer, receipt).id

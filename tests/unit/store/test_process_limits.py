@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,34 @@ def test_cgroup_v1_without_limits(tmp_path: Path) -> None:
     }
     write(tmp_path, files)
     assert (cpu_limit(tmp_path), memory_limit(tmp_path)) == (CPUS, PHYSICAL)
+
+
+def test_an_allocation_beyond_the_limit_fails_and_the_process_goes_on() -> None:
+    code = """
+import resource, torch
+from store.process_limits import forbid_core_dumps, limit_own_memory
+from worker.execution.failures import failure_of
+forbid_core_dumps()
+in_use = int(open("/proc/self/statm").read().split()[5]) * 4096
+limit_own_memory(in_use + 300 * 2**20)
+kept = torch.zeros(10 * 2**20)
+for allocate in (lambda: torch.zeros(200 * 2**20), lambda: bytearray(800 * 2**20)):
+    try:
+        allocate()
+    except (MemoryError, RuntimeError) as error:
+        print(failure_of(error).kind)
+print(kept.sum().item(), resource.getrlimit(resource.RLIMIT_CORE))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["out_of_memory", "out_of_memory", "0.0 (0, 0)"]
+
+
+def test_the_default_limit_leaves_memory_to_other_processes() -> None:
+    code = """
+import resource
+from store.process_limits import limit_own_memory, memory_limit
+limit_own_memory()
+soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+assert soft == int(0.9 * memory_limit()) < memory_limit(), soft
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,7 +5,7 @@ import { get, type Problem } from "../api";
 import { useDocument } from "../loading";
 import { Loading, ProblemBox } from "../parts/basics";
 import { ExplanationTable } from "../parts/explanation_table";
-import type { Explanation, Gnn, Page } from "../types";
+import type { Dataset, Explanation, Gnn, Page } from "../types";
 
 export function ExplanationsPage({ query }: { query: URLSearchParams }) {
   const filters = new URLSearchParams({ limit: "50" });
@@ -15,6 +15,7 @@ export function ExplanationsPage({ query }: { query: URLSearchParams }) {
   }
   const start = useDocument<Page<Explanation>>(`/v1/explanations?${filters}`);
   const gnns = useDocument<Page<Gnn>>("/v1/gnns?limit=200");
+  const datasets = useDocument<Page<Dataset>>("/v1/datasets?limit=200");
   const [more, setMore] = useState<Page<Explanation>[]>([]);
   const [problem, setProblem] = useState<Problem>();
   if (start.document === undefined) return start.problem ? <ProblemBox problem={start.problem} /> : <Loading />;
@@ -25,7 +26,7 @@ export function ExplanationsPage({ query }: { query: URLSearchParams }) {
   return (
     <>
       <h1>Explanations{query.get("gnn") !== null && ` of ${query.get("gnn")}`}</h1>
-      <ExplanationTable explanations={pages.flatMap((page) => page.items)} gnns={gnns.document?.items ?? []} />
+      <ExplanationTable explanations={pages.flatMap((page) => page.items)} gnns={gnns.document?.items ?? []} datasets={datasets.document?.items ?? []} />
       <ProblemBox problem={problem} />
       {cursor !== null && (
         <p>

@@ -5,7 +5,7 @@ import { useDocument } from "../loading";
 import { Card, Loading, PageLink, ProblemBox, State, Table, Warnings } from "../parts/basics";
 import { ExplanationTable } from "../parts/explanation_table";
 import { LayerGraph } from "../parts/layer_graph";
-import type { Denoiser, Explanation, Gnn, Page, Report } from "../types";
+import type { Dataset, Denoiser, Explanation, Gnn, Page, Report } from "../types";
 
 export function GnnPage({ id }: { id: string }) {
   const { document: gnn, problem } = useDocument<Gnn>(`/v1/gnns/${encodeURIComponent(id)}`, (found) =>
@@ -106,10 +106,11 @@ function Denoisers({ gnn }: { gnn: string }) {
 
 function Explanations({ gnn }: { gnn: Gnn }) {
   const explanations = useDocument<Page<Explanation>>(`/v1/explanations?gnn=${gnn.id}&limit=20`);
+  const datasets = useDocument<Page<Dataset>>("/v1/datasets?limit=50");
   if (explanations.document === undefined) return null;
   return (
     <Card title="Explanations">
-      <ExplanationTable explanations={explanations.document.items} gnns={[gnn]} />
+      <ExplanationTable explanations={explanations.document.items} gnns={[gnn]} datasets={datasets.document?.items ?? []} />
     </Card>
   );
 }

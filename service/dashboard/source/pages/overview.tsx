@@ -5,7 +5,7 @@ import { useDocument } from "../loading";
 import { Card, Loading, PageLink, ProblemBox } from "../parts/basics";
 import { ExplanationTable } from "../parts/explanation_table";
 import { LinePlot } from "../parts/plots";
-import type { Explanation, Gnn, Page, Readiness } from "../types";
+import type { Dataset, Explanation, Gnn, Page, Readiness } from "../types";
 
 const REFRESH_SECONDS = 3;
 const PLOTTED = 100;
@@ -13,6 +13,7 @@ const PLOTTED = 100;
 export function OverviewPage() {
   const readiness = useDocument<Readiness>("/readyz", () => REFRESH_SECONDS);
   const gnns = useDocument<Page<Gnn>>("/v1/gnns?limit=50");
+  const datasets = useDocument<Page<Dataset>>("/v1/datasets?limit=50");
   const recent = useDocument<Page<Explanation>>(`/v1/explanations?limit=${PLOTTED}`, () => REFRESH_SECONDS * 3);
   return (
     <>
@@ -24,7 +25,7 @@ export function OverviewPage() {
         {recent.document === undefined ? (
           <Loading />
         ) : (
-          <ExplanationTable explanations={recent.document.items.slice(0, 12)} gnns={gnns.document?.items ?? []} />
+          <ExplanationTable explanations={recent.document.items.slice(0, 12)} gnns={gnns.document?.items ?? []} datasets={datasets.document?.items ?? []} />
         )}
         <p>
           <PageLink to="/explanations">All explanations</PageLink>

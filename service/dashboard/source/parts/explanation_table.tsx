@@ -1,10 +1,14 @@
 // A list of explanations with their GNN, state and verdicts.
 
 import { gnnLabel, percent, timeAgo } from "../format";
-import type { Explanation, Gnn, Verdict } from "../types";
+import type { Dataset, Explanation, Gnn, Verdict } from "../types";
 import { PageLink, State, Table, VerdictPill } from "./basics";
 
-export function ExplanationTable(props: { explanations: readonly Explanation[]; gnns: readonly Gnn[] }) {
+export function ExplanationTable(props: {
+  explanations: readonly Explanation[];
+  gnns: readonly Gnn[];
+  datasets: readonly Dataset[];
+}) {
   if (props.explanations.length === 0) {
     return (
       <p class="muted">
@@ -13,6 +17,7 @@ export function ExplanationTable(props: { explanations: readonly Explanation[]; 
     );
   }
   const byId = new Map(props.gnns.map((gnn) => [gnn.id, gnn]));
+  const sets = new Map(props.datasets.map((dataset) => [dataset.id, `${dataset.name}@${dataset.version}`]));
   return (
     <Table caption="Explanations" head={["Explanation", "Kind", "GNN", "Data set", "State", "Verdicts", "Flip rate", "Created"]}>
       {props.explanations.map((one) => (
@@ -24,7 +29,7 @@ export function ExplanationTable(props: { explanations: readonly Explanation[]; 
           <td>
             <PageLink to={`/gnns/${one.gnn}`}>{gnnLabel(byId.get(one.gnn), one.gnn)}</PageLink>
           </td>
-          <td>{one.dataset}</td>
+          <td>{sets.get(one.dataset) ?? one.dataset}</td>
           <td>
             <State state={one.state} />
             {one.state === "running" && one.result_stage === "provisional" && <span class="muted small"> provisional answer</span>}

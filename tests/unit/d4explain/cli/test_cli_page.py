@@ -22,6 +22,8 @@ WITHOUT_COMMAND = {
     "GET /livez": "the supervisor of a process reads it; `doctor` asks /readyz",
     "GET /metrics": "Prometheus reads it",
     "GET /v1/datasets/{dataset_id}/graphs": "the dashboard picks graphs; a caller has its own",
+    "GET /v1/explanations/{explanation_id}/letter": "a page; the viewer links it",
+    "GET /v1/explanations/{explanation_id}/report": "a page; the viewer links it",
     "POST /v1/gnns/{gnn_id}/graph-previews": "the dashboard draws graphs; `--svg` draws answers",
 }
 

@@ -127,6 +127,7 @@ def test_metrics_count_requests_by_route_and_jobs_by_state(api):
     assert found["d4_queue_depth", ("queue", "train"), ("state", "queued")] == 1
     assert found["d4_queue_depth", ("queue", "sample"), ("state", "waiting")] == 1
     assert found["d4_workers", ("queue", "train")] == 1
+    assert found["d4_webhook_deliveries", ("state", "pending")] == 0
     assert found["d4_workers", ("queue", "sample")] == 0
     labels = (("le", "+Inf"), ("method", "GET"), ("route", "/v1/gnns/{gnn_id}"))
     assert found["d4_http_request_seconds_bucket", *labels] == 4

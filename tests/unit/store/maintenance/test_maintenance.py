@@ -12,7 +12,7 @@ from sqlalchemy import update
 from store import jobs
 from store.artifacts.files import digest_of
 from store.catalogue import explanations
-from store.catalogue.artifact_uses import referenced
+from store.database.artifact_uses import referenced
 from store.database.sessions import Database, now
 from store.database.tables import Lead, Table, Worker
 from store.errors import Conflict
@@ -36,9 +36,8 @@ def explained(store: Store, result: bytes = b"a result") -> str:
     with store.database.transaction() as session:
         gnn = create_ready_gnn(session, put(b"weights"))
         dataset = create_dataset(session, put(b"graphs"))
-        explanation, job = create_explanation(session, gnn, dataset)
-        explanation.request_digest = job.request_digest = put(b"request")
-        session.merge(job)
+        request = put(b"request")
+        explanation, job = create_explanation(session, gnn, dataset, request_digest=request)
         training = claim_job(session, str(job.waiting_for))
         jobs.record_checkpoint(session, training, put(b"checkpoint"), 3)
         explanation.result_digest = put(result)
@@ -53,8 +52,9 @@ def test_every_column_with_a_digest_counts_as_a_reference(store: Store) -> None:
         for table in Table.metadata.sorted_tables
         for column in table.columns
         if column.name.endswith("digest") and column.name not in names
+        if table.name != "artifacts"  # the ledger of what the other tables refer to
     }
-    from store.catalogue.artifact_uses import COLUMNS  # noqa: PLC0415
+    from store.database.artifact_uses import COLUMNS  # noqa: PLC0415
 
     listed = {getattr(column, "expression", column) for _, column, _ in COLUMNS}
     assert {f"{column.table}.{column.name}" for column in columns} <= {

@@ -196,3 +196,11 @@ def test_old_deliveries_are_deleted_and_pending_ones_kept(database: Database) ->
         endpoints.delete_old(session, before=1e12)
         left = deliveries.page(session, "default").items
     assert [one.state for one in left] == [DeliveryState.PENDING]
+
+
+def test_the_number_of_webhooks_of_a_tenant_is_bounded(database: Database) -> None:
+    for _ in range(endpoints.MAX_WEBHOOKS):
+        register(database)
+    with pytest.raises(Conflict, match="delete one first"):
+        register(database)
+    register(database, tenant="other")

@@ -19,6 +19,7 @@ from store.artifacts.disk_space import DiskSpace
 from store.database.tables import Job
 from store.errors import LeaseLost
 from store.jobs import JobKind, JobState, Queue
+from store.queue.cleanup import delete_released
 from store.settings import Settings
 from store.store import Store
 from worker.execution.control import Stopped, StopReason
@@ -418,10 +419,12 @@ def test_a_job_resumes_from_its_newest_checkpoint(store: Store) -> None:
 
     runner = runner_for(store, handler)
     runner.run(job_id)
+    delete_released(store.database, store.artifacts)
     assert len(list(store.artifacts.listed())) == 1  # the older checkpoint is deleted
     runner.run(job_id)
     assert seen == [(2, b"new")]
     assert job(store, job_id).state is JobState.SUCCEEDED
+    delete_released(store.database, store.artifacts)
     assert list(store.artifacts.listed()) == []
 
 

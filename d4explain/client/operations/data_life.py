@@ -1,0 +1,57 @@
+"""Requests about deletion and holds."""
+
+from __future__ import annotations
+
+from d4explain.client.resources import Hold
+from d4explain.client.transport.http_transport import HttpTransport
+from d4explain.client.transport.operation import Operation
+
+_NOUNS = {
+    "exp": "explanations",
+    "gnn": "gnns",
+    "set": "datasets",
+    "den": "denoisers",
+    "job": "jobs",
+}
+
+
+class DataLifeOperations:
+    _transport: HttpTransport
+
+    @Operation
+    async def delete_explanation(self, explanation_id: str) -> None:
+        """Delete an explanation with its answers and jobs; refused before its jobs have ended."""
+        await self._transport.send("DELETE", f"/v1/explanations/{explanation_id}")
+
+    @Operation
+    async def delete_denoiser(self, denoiser_id: str) -> None:
+        """Delete a denoiser; refused while a job uses it."""
+        await self._transport.send("DELETE", f"/v1/denoisers/{denoiser_id}")
+
+    @Operation
+    async def delete_job(self, job_id: str) -> None:
+        """Delete an ended job; refused if an explanation, GNN or denoiser shows it as its own."""
+        await self._transport.send("DELETE", f"/v1/jobs/{job_id}")
+
+    @Operation
+    async def hold(self, resource_id: str, reason: str) -> Hold:
+        """Keep a resource, and what it needs, from being deleted; needs the scope admin."""
+        answer = await self._transport.send("PUT", _path(resource_id), json={"reason": reason})
+        return Hold.model_validate(answer.json())
+
+    @Operation
+    async def end_hold(self, resource_id: str) -> None:
+        """End the hold of a resource; needs the scope admin."""
+        await self._transport.send("DELETE", _path(resource_id))
+
+    @Operation
+    async def holds(self) -> list[Hold]:
+        """All holds, newest first."""
+        listed = await self._transport.get("/v1/holds")
+        return [Hold.model_validate(item) for item in listed["items"]]
+
+
+def _path(resource_id: str) -> str:
+    """The path of a resource's hold; the prefix of an id tells its kind."""
+    noun = _NOUNS.get(resource_id.partition("_")[0], "explanations")
+    return f"/v1/{noun}/{resource_id}/hold"

@@ -1,0 +1,1 @@
+"""Pages about one answer: the report for auditors and the letter for the person concerned."""

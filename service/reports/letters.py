@@ -1,0 +1,114 @@
+"""The letter: an answer in plain words for the person whom the decision concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from d4explain.contracts.counterfactual_results import Counterfactual
+from d4explain.contracts.features.gnn_names import GnnNames
+from d4explain.contracts.results import Edit, Prediction
+from service.reports.reported_answer import ReportedAnswer
+
+_MAX_LISTED = 8  # edits; a longer list does not fit on a page
+
+
+class Letter(BaseModel):
+    """One answer in plain words."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    decision: str = Field(description="What the model said.")
+    change: str = Field(description="What would have had to be different, and what it had said.")
+    agreement: str = Field(description="Whether other models read the change in the same way.")
+    limits: list[str] = Field(description="What was not searched, and how far the answer goes.")
+
+
+def letter(reported: ReportedAnswer, names: GnnNames) -> Letter:
+    answer, counterfactual = reported.answer, reported.counterfactual
+    subject = "this graph" if answer.node is None else f"node {answer.node.id} of this graph"
+    return Letter(
+        decision=f"The model said {spoken(answer.prediction, names)} about {subject}.",
+        change=_change(counterfactual, names, answer.reason),
+        agreement=_agreement(counterfactual, reported.unjudged_reason),
+        limits=_limits(reported),
+    )
+
+
+def spoken(prediction: Prediction, names: GnnNames) -> str:
+    """A class with its probability, such as “mutagenic” (with 93 % certainty)."""
+    number = prediction.predicted_class
+    name = names.class_name(number) or prediction.class_name or f"class {number}"
+    return f"“{name}” (with {prediction.probabilities[number]:.0%} certainty)"
+
+
+def edit_list(edits: Sequence[Edit]) -> str:
+    """Edits in words: the connections that are there, and those that are not."""
+    removed = [_pair(edit) for edit in edits if edit.action == "remove"]
+    added = [_pair(edit) for edit in edits if edit.action == "add"]
+    parts = []
+    if removed:
+        parts.append(f"without the connection{_s(removed)} {_joined(removed)}")
+    if added:
+        parts.append(
+            f"with {'a connection' if len(added) == 1 else 'connections'} {_joined(added)}"
+        )
+    return ", and ".join(parts)
+
+
+def _change(counterfactual: Counterfactual | None, names: GnnNames, reason: str | None) -> str:
+    if counterfactual is None:
+        return f"No change was found that alters this answer. {reason or ''}".strip()
+    said = spoken(counterfactual.prediction, names)
+    return f"{edit_list(counterfactual.edits).capitalize()}, it would have said {said}."
+
+
+def _agreement(counterfactual: Counterfactual | None, unjudged_reason: str | None) -> str:
+    if counterfactual is None:
+        return ""
+    transfers = counterfactual.transfers
+    if transfers is None or counterfactual.verdict == "unjudged":
+        return f"No other model judged this change. {unjudged_reason or ''}".strip()
+    shared = f"{transfers.shared} of {transfers.agreeing} other models that learned from the same "
+    if counterfactual.verdict == "meaningful":
+        return f"{shared}data agree with the change."
+    return (
+        f"Only {shared}data agree with the change: it says more about this model than about the "
+        "matter itself."
+    )
+
+
+def _limits(reported: ReportedAnswer) -> list[str]:
+    limits = [
+        "Only connections were changed; properties of the nodes stayed as they are.",
+        "Other changes may lead to another answer, too. This one was found by a search that does "
+        "not try every combination.",
+    ]
+    frozen = reported.receipt.get("config", {})
+    if isinstance(frozen, dict) and frozen.get("constraints"):
+        limits.append("The search kept to the constraints of the request, which the receipt lists.")
+    if reported.answer.restricted is not None:
+        limits.append("The graph is large, so that only some pairs of nodes were considered.")
+    if reported.stage == "provisional":
+        limits.append("This answer is provisional: a wider search follows.")
+    return limits
+
+
+def _pair(edit: Edit) -> str:
+    ends = [
+        f"{end} ({type_})" if type_ else str(end)
+        for end, type_ in ((edit.source, edit.source_type), (edit.target, edit.target_type))
+    ]
+    return f"between {ends[0]} and {ends[1]}"
+
+
+def _joined(parts: Sequence[str]) -> str:
+    listed = list(parts[:_MAX_LISTED])
+    if len(parts) > _MAX_LISTED:
+        listed.append(f"{len(parts) - _MAX_LISTED} more")
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
+
+
+def _s(parts: Sequence[str]) -> str:
+    return "" if len(parts) == 1 else "s"

@@ -1,0 +1,1 @@
+"""Routes about how long data is kept: holds, retention, quotas."""

@@ -1,0 +1,1 @@
+"""Deletes what is no longer needed: expired resources and unused artifacts."""
