@@ -15,6 +15,7 @@ from d4explain.gnn.graphs import Graph
 _MAX_COLUMNS = 512  # more columns are words or measurements, not a one-hot code
 _NODES_PER_ROW = 50  # distinct rows are types if they repeat at least this often on average
 _SAMPLED_ROWS = 32  # nodes that reject most runs of columns before all nodes are compared
+_FIXED_DEGREES = 0.95  # share of the nodes with the usual degree of their row
 _NODES_AT_ONCE = 256  # nodes whose rows are compared with all types together
 
 
@@ -22,7 +23,7 @@ class TypeSource(Enum):
     """Where node types come from."""
 
     ONE_HOT = "one_hot"  # a group of columns of which exactly one is 1
-    ROWS = "rows"  # few distinct feature rows
+    ROWS = "rows"  # few distinct feature rows, or values of one column
     NONE = "none"  # features are measurements, or equal for all nodes
 
 
@@ -31,20 +32,36 @@ class NodeTypes:
     """Maps feature rows to types 0, 1, …; `unknown` is the type of rows that were never seen."""
 
     source: TypeSource
-    columns: tuple[int, int]  # first and one past the last of the one-hot group
-    rows: Tensor  # [type, feature] the distinct rows, if they are the types
+    columns: tuple[int, int]  # first and one past the last that the type depends on
+    rows: Tensor  # [type, column] the distinct rows of these columns, if they are the types
 
     @staticmethod
-    def of(graphs: Sequence[Graph]) -> NodeTypes:
+    def of(graphs: Sequence[Graph], *, free_of_degree: bool = False) -> NodeTypes:
+        """`free_of_degree`: rows that fix the degrees of their nodes do not count as types.
+
+        Features of molecules often hold each atom's bonds and hydrogens. No edit would keep such a
+        row to what it says. The types are instead those of one column, the element: of the columns
+        that do not fix the degree, the one with most values.
+        """
         values = torch.cat([graph.features for graph in graphs])
         no_rows = values.new_empty(0, values.shape[1])
         group = _one_hot_group(values)
         if group is not None:
             return NodeTypes(TypeSource.ONE_HOT, group, no_rows)
-        rows = torch.unique(values, dim=0)
-        if 1 < len(rows) <= len(values) / _NODES_PER_ROW:
-            return NodeTypes(TypeSource.ROWS, (0, 0), rows)
-        return NodeTypes(TypeSource.NONE, (0, 0), no_rows)
+        rows, row_of = torch.unique(values, dim=0, return_inverse=True)
+        if not 1 < len(rows) <= len(values) / _NODES_PER_ROW:
+            return NodeTypes(TypeSource.NONE, (0, 0), no_rows)
+        if not free_of_degree or not _fix_degrees(row_of, graphs):
+            return NodeTypes(TypeSource.ROWS, (0, values.shape[1]), rows)
+        best = NodeTypes(TypeSource.NONE, (0, 0), no_rows)
+        for column in range(values.shape[1]):
+            part = (column, column + 1)
+            distinct, value_of = torch.unique(rows[:, slice(*part)], dim=0, return_inverse=True)
+            if len(distinct) > max(len(best.rows), 1) and not _fix_degrees(
+                value_of[row_of], graphs
+            ):
+                best = NodeTypes(TypeSource.ROWS, part, distinct)
+        return best
 
     @property
     def count(self) -> int:
@@ -64,24 +81,21 @@ class NodeTypes:
     def ignores_features(self, graph: Graph) -> bool:
         """Whether some features are not part of the type."""
         match self.source:
-            case TypeSource.ONE_HOT:
+            case TypeSource.ONE_HOT | TypeSource.ROWS:
                 return self.columns[1] - self.columns[0] < graph.features.shape[1]
-            case TypeSource.ROWS:
-                return False
             case TypeSource.NONE:
                 return bool((graph.features != graph.features[:1]).any())
 
     def types(self, features: Tensor) -> Tensor:
         """The type of each row of [node, feature]: [node] int64."""
+        group = features[:, slice(*self.columns)]
         match self.source:
             case TypeSource.ONE_HOT:
-                first, end = self.columns
-                group = features[:, first:end]
                 is_code = ((group == 0) | (group == 1)).all(dim=1) & (group.sum(dim=1) == 1)
                 return torch.where(is_code, group.argmax(dim=1), self.unknown)
             case TypeSource.ROWS:
                 return torch.cat(
-                    [self._row_types(some) for some in torch.split(features, _NODES_AT_ONCE)]
+                    [self._row_types(some) for some in torch.split(group, _NODES_AT_ONCE)]
                 )
             case TypeSource.NONE:
                 return torch.zeros(len(features), dtype=torch.long, device=features.device)
@@ -89,6 +103,18 @@ class NodeTypes:
     def _row_types(self, features: Tensor) -> Tensor:
         same = (features[:, None, :] == self.rows[None, :, :]).all(dim=2)  # [node, row]
         return torch.where(same.any(dim=1), same.to(torch.uint8).argmax(dim=1), self.unknown)
+
+
+def _fix_degrees(row_of: Tensor, graphs: Sequence[Graph]) -> bool:
+    """Whether nearly all nodes have the usual degree of their row; `row_of` is [node]."""
+    degree = torch.cat(
+        [torch.bincount(graph.edges.flatten(), minlength=graph.node_count) for graph in graphs]
+    )
+    both = torch.stack([row_of, degree])
+    (kinds, _), counts = torch.unique(both, dim=1, return_counts=True)
+    usual = torch.zeros(int(row_of.max()) + 1, dtype=counts.dtype)
+    usual.scatter_reduce_(0, kinds, counts, "amax")
+    return int(usual.sum()) >= _FIXED_DEGREES * len(row_of) and len(torch.unique(degree)) > 1
 
 
 def _one_hot_group(values: Tensor) -> tuple[int, int] | None:

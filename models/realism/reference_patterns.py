@@ -55,7 +55,7 @@ class ReferencePatterns:
     def of(graphs: Sequence[Graph]) -> ReferencePatterns:
         if not graphs:
             raise ValueError("patterns need at least one reference graph")
-        types = NodeTypes.of(graphs)
+        types = NodeTypes.of(graphs, free_of_degree=True)
         generator = torch.Generator().manual_seed(_SEED)
         own, neighbour = torch.randint(
             _CODE_RANGE, (2, types.count), generator=generator, dtype=torch.long

@@ -99,3 +99,39 @@ def test_equal_features_are_no_types_and_nothing_is_ignored() -> None:
     types = types_of(torch.ones(100, 1))
     assert types.source is TypeSource.NONE
     assert not types.ignores_features(Graph(torch.ones(3, 1), NO_EDGES))
+
+
+def atoms(graphs: int) -> list[Graph]:
+    """Random trees of 20 nodes with the columns element (four values), degree and a constant."""
+    rng = torch.Generator().manual_seed(0)
+    result = []
+    for _ in range(graphs):
+        parents = torch.stack([torch.randint(node, (), generator=rng) for node in range(1, 20)])
+        edges = torch.stack([parents, torch.arange(1, 20)])
+        element = torch.randint(4, (20,), generator=rng)
+        degree = torch.bincount(edges.flatten(), minlength=20)
+        result.append(Graph(torch.stack([element, degree, degree * 0], 1).float(), edges))
+    return result
+
+
+def test_rows_that_fix_the_degree_give_way_to_the_column_with_most_values() -> None:
+    graphs = atoms(150)
+    by_row, by_element = NodeTypes.of(graphs), NodeTypes.of(graphs, free_of_degree=True)
+    assert (by_row.source, by_row.columns) == (TypeSource.ROWS, (0, 3))
+    assert by_row.count > 15
+    assert (by_element.source, by_element.columns, by_element.count) == (TypeSource.ROWS, (0, 1), 5)
+    features = graphs[0].features
+    assert by_element.types(features).tolist() == features[:, 0].tolist()
+    assert by_element.ignores_features(graphs[0])
+    assert not by_row.ignores_features(graphs[0])
+    unknown = torch.tensor([[9.0, 1.0, 0.0]])
+    assert by_element.types(unknown).tolist() == [by_element.unknown]
+
+
+def test_rows_of_nodes_with_several_degrees_stay_types() -> None:
+    graphs = [
+        Graph(graph.features[:, [0, 2]] + torch.tensor([0.0, 0.5]), graph.edges)
+        for graph in atoms(150)
+    ]
+    types = NodeTypes.of(graphs, free_of_degree=True)
+    assert (types.source, types.columns, types.count) == (TypeSource.ROWS, (0, 2), 5)
