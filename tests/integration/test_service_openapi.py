@@ -16,6 +16,9 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
+from store.webhooks import deliveries, endpoints
+
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -34,7 +37,13 @@ def as_bytes(_, value):
 def existing(shared_api):
     """Ids of existing resources; generated ids exist nowhere."""
     explanation = shared_api.explanation()
+    with shared_api.store.database.transaction() as session:
+        webhook = endpoints.create(
+            session, tenant=DEFAULT_TENANT, url="https://hooks.example.org/"
+        ).id
     shared_api.finish_explanation(explanation)
+    with shared_api.store.database.reading() as session:
+        delivery = deliveries.page(session, DEFAULT_TENANT).items[0].id
     return {
         "gnn_id": explanation["gnn"],
         "name": "a GNN",
@@ -44,6 +53,8 @@ def existing(shared_api):
         "explanation_id": explanation["id"],
         "job_id": explanation["job"]["id"],
         "stage": "final",
+        "webhook_id": webhook,
+        "delivery_id": delivery,
     }
 
 
