@@ -18,6 +18,7 @@ from service.http.failed_keys import FailedKeys
 from service.http.key_lookup import KeyLookup
 from service.http.openapi import install_openapi
 from service.http.origins import OriginCheck, allowed_hosts
+from service.http.request_rates import RequestRates
 from service.http.waiting import JobWatcher
 from service.routes import (
     answers,
@@ -36,7 +37,7 @@ from service.routes import (
     reports,
     webhooks,
 )
-from service.routes.data_life import holds
+from service.routes.data_life import holds, tenant_policies
 from service.routes.receipts import replays
 from service.submission.explanation_submissions import Submissions
 from service.telemetry import JobMetrics, RequestMetrics, Telemetry
@@ -61,6 +62,7 @@ _ROUTERS = [
         webhooks,
         replays,
         holds,
+        tenant_policies,
         health,
         dashboard,
         docs,
@@ -155,6 +157,7 @@ def create_app(
         memory=BodyMemory(2 * store.settings.max_body_bytes),
         on_disk=frozenset({large_graphs.PATH}),
     )
+    app.add_middleware(RequestRates, database=store.database)
     app.add_middleware(Authentication, keys=KeyLookup(store.database), failures=FailedKeys())
     app.add_middleware(
         OriginCheck, hosts=allowed_hosts(store.settings.allowed_hosts, store.settings.host)

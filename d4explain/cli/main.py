@@ -18,7 +18,8 @@ from d4explain.errors import D4Error
 
 COMMANDS = (
     "up", "demo", "doctor", "export", "register", "gnns", "datasets", "upload", "denoisers",
-    "predict", "explain", "explanations", "jobs", "webhooks", "holds",
+    "predict", "explain", "explanations", "jobs", "webhooks", "holds", "quotas",
+    "retention",
 )  # fmt: skip
 PROGRAM = "d4explain"
 

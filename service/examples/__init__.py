@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from service.examples.class_explanations import CLASS_EXPLANATION
-from service.examples.data_life import HOLD, HOLD_IN, HOLDS
+from service.examples.data_life import (
+    HOLD,
+    HOLD_IN,
+    HOLDS,
+    QUOTAS,
+    RETENTION,
+    RETENTION_IN,
+)
 from service.examples.datasets import (
     DATASET,
     DATASET_IN,
@@ -112,10 +119,13 @@ __all__ = [
     "PROVISIONAL_EXPLANATION",
     "PROVISIONAL_RESULT",
     "PYG",
+    "QUOTAS",
     "READY",
     "REPLAY",
     "REPORT",
     "REQUEST_WEBHOOK",
+    "RETENTION",
+    "RETENTION_IN",
     "RETRY_JOB",
     "SEARCH_IN",
     "SVG",

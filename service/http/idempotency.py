@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from service.http.bodies import PostedBody
 from service.http.faults import reject
 from store.catalogue import idempotency
+from store.database import quotas
 from store.store import Store
 
 HEADER = "Idempotency-Key"
@@ -82,6 +83,7 @@ def create_once(store: Store, submission: Submission, create: Callable[[Session]
         if earlier is not None:
             return earlier
         created = Created(create(session), replayed=False)
+        quotas.enforce(session, submission.tenant)
         remember_created(session, submission, created)
         return created
 

@@ -31,6 +31,12 @@ def set_principal(scope: MutableMapping[str, Any], principal: Principal) -> None
     scope[_PRINCIPAL] = principal
 
 
+def known_principal(scope: MutableMapping[str, Any]) -> Principal | None:
+    """None for paths that need no key."""
+    principal: Principal | None = scope.get(_PRINCIPAL)
+    return principal
+
+
 def principal_of(request: Request) -> Principal:
     principal = request.scope[_PRINCIPAL]
     assert isinstance(principal, Principal)

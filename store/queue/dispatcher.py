@@ -10,12 +10,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from store import jobs
 from store.artifacts.files import Artifacts
 from store.database.sessions import Database
 from store.queue import cleanup, leader_election
 from store.queue.queue_publisher import BrokerDown, Publisher
+from store.retention.expiry import retention_of
 from store.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -182,7 +184,10 @@ class Dispatcher:
         if is_whole:
             self._clean_up_at = at + _CLEANUP_SECONDS
         # In its own thread: listing a large store is slow, and jobs must not wait for it.
-        clean_up = cleanup.delete_unneeded if is_whole else cleanup.delete_released
+        clean_up: Callable[..., int] = cleanup.delete_released
+        if is_whole:
+            retention = retention_of(self._settings)
+            clean_up = partial(cleanup.delete_unneeded, retention=retention)
         self._cleanup_thread = threading.Thread(
             target=self._clean_up, args=(clean_up,), name="cleanup", daemon=True
         )
