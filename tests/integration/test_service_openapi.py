@@ -1,13 +1,19 @@
-"""Schemathesis: generated requests get no 5xx and only documented responses."""
+"""Schemathesis: generated requests get no 5xx and only documented responses.
+
+The long form: `D4_TEST_CASES=20000 python -m pytest tests/integration/test_service_openapi.py -s`.
+"""
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections import Counter
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
+from hypothesis.stateful import run_state_machine_as_test
 from schemathesis import GenerationMode
 from schemathesis.checks import (
     content_type_conformance,
@@ -19,6 +25,9 @@ from schemathesis.checks import (
 from d4explain.contracts.scopes import DEFAULT_TENANT
 from store.webhooks import deliveries, endpoints
 
+# About this many requests are sent by default; the long form sends more.
+DEFAULT_CASES = 700
+SCALE = int(os.environ.get("D4_TEST_CASES", DEFAULT_CASES)) / DEFAULT_CASES
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -84,7 +93,7 @@ def send_generated_requests(operation, mode, api, existing):
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
-        max_examples=12 if operation.method == "post" else 5,
+        max_examples=round(SCALE * (12 if operation.method == "post" else 5)),
         deadline=None,
         derandomize=True,
         database=None,
@@ -118,3 +127,38 @@ def use_existing_ids(case, existing, number):
         for name in ("gnn", "dataset"):
             if name in case.body:
                 case.body[name] = existing[f"{name}_id"]
+
+
+def test_chains_of_requests_get_documented_responses(shared_api, schema):
+    """Requests use what earlier responses returned, along the links between operations."""
+    statuses = Counter()
+
+    class Chains(schema.as_state_machine()):
+        def before_call(self, case):
+            case.headers["Prefer"] = "respond-async"
+
+        def get_call_kwargs(self, case):
+            return {"base_url": "http://127.0.0.1", "app": shared_api.client.app}
+
+        def after_call(self, response, case):
+            statuses[case.operation.label, response.status_code] += 1
+
+        def validate_response(self, response, case, additional_checks=(), **_):
+            case.validate_response(response, checks=CHECKS)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run_state_machine_as_test(
+            Chains,
+            settings=settings(
+                max_examples=round(SCALE * 15),
+                stateful_step_count=10,
+                deadline=None,
+                derandomize=True,
+                database=None,
+                phases=[Phase.generate],
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    print(f"{statuses.total()} requests in chains, {len(statuses)} pairs of operation and status")
+    assert statuses["GET /v1/datasets/{dataset_id}", 200] > 0
