@@ -1,11 +1,13 @@
 """Schemathesis: generated requests get no 5xx and only documented responses.
 
-The long form: `D4_TEST_CASES=20000 python -m pytest tests/integration/test_service_openapi.py -s`.
+The long form: `D4_TEST_CASES=20000 python -m pytest tests/integration/test_service_openapi.py
+-s --timeout 0`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections import Counter
 
@@ -28,6 +30,9 @@ from store.webhooks import deliveries, endpoints
 # About this many requests are sent by default; the long form sends more.
 DEFAULT_CASES = 700
 SCALE = int(os.environ.get("D4_TEST_CASES", DEFAULT_CASES)) / DEFAULT_CASES
+ID = re.compile(r"[a-z]+_[0-9a-z]{20}")
+# Resources that a deployment with default settings does not have.
+NOT_CREATED = {"replay_id", "key_id"}
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -64,6 +69,8 @@ def existing(shared_api):
         "stage": "final",
         "webhook_id": webhook,
         "delivery_id": delivery,
+        "noun": "explanations",  # of a legal hold
+        "resource_id": explanation["id"],
     }
 
 
@@ -76,16 +83,13 @@ def schema(shared_api):
 def test_generated_requests_get_documented_responses(shared_api, existing, schema, mode):
     operations = [found.ok() for found in schema.get_all_operations()]
     assert len(operations) > 20
-    responses = set()
+    statuses = Counter()
     for operation in operations:
-        responses |= {
-            (operation.label, status)
-            for status in send_generated_requests(operation, mode, shared_api, existing)
-        }
-    statuses = {status for _, status in responses}
+        statuses.update(send_generated_requests(operation, mode, shared_api, existing))
+    print(f"{statuses.total()} {mode.value} requests to {len(operations)} operations: {statuses}")
     # Some requests must reach the code behind validation and lookup.
     expected = {200, 404} if mode is GenerationMode.POSITIVE else {404, 422}
-    assert expected <= statuses
+    assert expected <= set(statuses)
 
 
 def send_generated_requests(operation, mode, api, existing):
@@ -122,20 +126,43 @@ def use_existing_ids(case, existing, number):
     if number % 2 or case.method == "DELETE":
         return
     for name in case.path_parameters:
-        case.path_parameters[name] = existing[name]
+        if name not in NOT_CREATED:
+            case.path_parameters[name] = existing[name]
     if isinstance(case.body, dict):
         for name in ("gnn", "dataset"):
             if name in case.body:
                 case.body[name] = existing[f"{name}_id"]
 
 
-def test_chains_of_requests_get_documented_responses(shared_api, schema):
+def test_chains_of_requests_get_documented_responses(shared_api, existing, schema):
     """Requests use what earlier responses returned, along the links between operations."""
     statuses = Counter()
+    common = {"gnn": existing["gnn_id"], "dataset": existing["dataset_id"]}
+    valid_bodies = {
+        "POST /v1/datasets": {"name": "a set", "graphs": [shared_api.graph()]},
+        "POST /v1/explanations": {
+            **common,
+            "kind": "counterfactual",
+            "graph": shared_api.graph(),
+            "explainer": "search",
+        },
+        "POST /v1/denoisers": {**common, "objective": "class"},
+        "POST /v1/gnns/{gnn_id}/predictions": {"graph": shared_api.graph()},
+    }
 
     class Chains(schema.as_state_machine()):
         def before_call(self, case):
+            """Every second case is valid; otherwise nearly all chains would end at once."""
             case.headers["Prefer"] = "respond-async"
+            if statuses.total() % 2:
+                return
+            for name, value in case.path_parameters.items():
+                if not ID.fullmatch(str(value)):  # an earlier response has not given one
+                    case.path_parameters[name] = existing.get(name, value)
+            if case.operation.label in valid_bodies:
+                case.body = valid_bodies[case.operation.label]
+                case.query = {}
+                case.headers.pop("Idempotency-Key", None)
 
         def get_call_kwargs(self, case):
             return {"base_url": "http://127.0.0.1", "app": shared_api.client.app}
@@ -160,5 +187,6 @@ def test_chains_of_requests_get_documented_responses(shared_api, schema):
                 suppress_health_check=list(HealthCheck),
             ),
         )
-    print(f"{statuses.total()} requests in chains, {len(statuses)} pairs of operation and status")
-    assert statuses["GET /v1/datasets/{dataset_id}", 200] > 0
+    succeeded = {label for label, status in statuses if 200 <= status < 300}
+    print(f"{statuses.total()} requests in chains; operations that succeeded: {sorted(succeeded)}")
+    assert any("{" in label for label in succeeded)
