@@ -12,6 +12,7 @@ from d4explain.contracts.defaults import MIB
 from service.context import Context
 from service.http import problems
 from service.http.admission import Admission, Capacity
+from service.http.auditing import Auditing
 from service.http.authentication import Authentication
 from service.http.body_limits import BodyLimit, BodyMemory
 from service.http.failed_keys import FailedKeys
@@ -38,7 +39,8 @@ from service.routes import (
     webhooks,
 )
 from service.routes.data_life import holds, tenant_policies
-from service.routes.receipts import replays
+from service.routes.receipts import audit_log, receipts, replays
+from service.signer import Signer
 from service.submission.explanation_submissions import Submissions
 from service.telemetry import JobMetrics, RequestMetrics, Telemetry
 from store.queue.dispatcher import Dispatcher
@@ -63,6 +65,8 @@ _ROUTERS = [
         replays,
         holds,
         tenant_policies,
+        receipts,
+        audit_log,
         health,
         dashboard,
         docs,
@@ -139,6 +143,7 @@ def create_app(
     app.state.context = Context(
         store=store,
         submissions=submissions,
+        signer=Signer(store),
         job_watcher=job_watcher,
         wake_dispatcher=dispatcher.notify if dispatcher is not None else lambda *_: None,
         ping_broker=ping_broker,
@@ -151,6 +156,7 @@ def create_app(
     problems.install(app, [*app.routes, *(route for router in _ROUTERS for route in router.routes)])
     install_openapi(app, _ROUTERS)
     # The middleware added last is the outermost.
+    app.add_middleware(Auditing, database=store.database)
     app.add_middleware(
         BodyLimit,
         limit_for=_body_limits(store),

@@ -293,3 +293,17 @@ class ReplayResource(Resource):
     report: ReplayReport | None
     created_at: str
     links: ReplayLinks
+
+
+class SigningKeyResource(Resource):
+    id: str
+    algorithm: Literal["Ed25519"]
+    public_key: str
+    current: bool
+    first_seen_at: str
+
+
+class SigningKeys(Resource):
+    """The public keys of a deployment, newest first."""
+
+    keys: list[SigningKeyResource]

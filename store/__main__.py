@@ -10,8 +10,11 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store.access import key_commands
 from store.database import quotas, schema
+from store.database.audit_entries import Action, acting
+from store.database.audit_tables import Source
 from store.database.sessions import Database
 from store.errors import (
     ArtifactsUnavailable,
@@ -167,7 +170,14 @@ def _keys(settings: Settings, options: argparse.Namespace) -> int:
     database = Database(settings.database_url)
     try:
         database.require_schema()
-        key_commands.run(database, options)
+        command = Action(
+            f"keys {options.action}",
+            options.tenant or DEFAULT_TENANT,
+            getattr(options, "key", None),
+            source=Source.COMMAND,
+        )
+        with acting(lambda: command):
+            key_commands.run(database, options)
     finally:
         database.close()
     return 0

@@ -88,6 +88,12 @@ class Settings(BaseSettings):
         "SQLAlchemy URL: `sqlite:///…` or `postgresql+psycopg://…`.",
         shown="SQLite file in `D4_DATA_DIR`",
     )
+    signing_key: str = _setting(
+        "",
+        "File with the Ed25519 private key that signs receipts, in PEM form. Give all APIs of a "
+        "deployment the same key.",
+        shown="`signing-key.pem` in `D4_DATA_DIR`, created at its first use",
+    )
     redis_url: Annotated[str | None, AfterValidator(_require_broker_scheme)] = _setting(
         None,
         "Broker URL: `redis://`, `rediss://` or `redis+socket://`. Each deployment needs its own "

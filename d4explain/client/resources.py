@@ -248,3 +248,12 @@ class Replay(Resource):
     job: Job
     report: ReplayReport | None = None
     created_at: str
+
+
+class SigningKey(Resource):
+    """A public key that verifies receipts."""
+
+    id: str
+    public_key: str  # PEM
+    current: bool
+    first_seen_at: str

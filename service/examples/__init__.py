@@ -57,7 +57,13 @@ from service.examples.predictions import (
     PREDICTIONS_LATER,
 )
 from service.examples.problems import page, problem
-from service.examples.receipts import REPLAY, WAITING_REPLAY
+from service.examples.receipts import (
+    AUDIT_LINES,
+    ENVELOPE,
+    REPLAY,
+    SIGNING_KEYS,
+    WAITING_REPLAY,
+)
 from service.examples.reports import GRAFANA, LETTER, REPORT
 from service.examples.shared import GNN_ID
 from service.examples.webhooks import (
@@ -73,6 +79,7 @@ from service.examples.webhooks import (
 __all__ = [
     "ALIAS_IN",
     "ARCHIVE_IN",
+    "AUDIT_LINES",
     "BLACK_BOX_IN",
     "CANCELED_JOB",
     "CLASS_EXPLANATION",
@@ -86,6 +93,7 @@ __all__ = [
     "DENOISER",
     "DENOISER_IN",
     "EDGE_ATTRIBUTES_IN",
+    "ENVELOPE",
     "ESTIMATE",
     "EVENTS",
     "EXPLANATION",
@@ -128,6 +136,7 @@ __all__ = [
     "RETENTION_IN",
     "RETRY_JOB",
     "SEARCH_IN",
+    "SIGNING_KEYS",
     "SVG",
     "TRAINING_DENOISER",
     "TRAIN_JOB",

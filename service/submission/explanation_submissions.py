@@ -24,7 +24,7 @@ from service.submission.training_costs import training_seconds, witness_seconds
 from store.catalogue import denoisers, explanations, witness_sets
 from store.catalogue.explanations import NewExplanation
 from store.catalogue.input_locks import lock_inputs
-from store.database import quotas
+from store.database import audit_entries, quotas
 from store.database.identifiers import new_id
 from store.database.sessions import OUTAGES
 from store.database.tables import Denoiser, Explanation, Job, WitnessSet
@@ -199,4 +199,5 @@ def _create_once(session: Session, submission: Submission) -> Created:
         return before
     created = Created(new_id("exp"), replayed=False)
     remember_created(session, submission, created)
+    audit_entries.note(session, submission.action, created.id)
     return created

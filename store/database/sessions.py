@@ -17,7 +17,14 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
-from store.database import artifact_ledger, job_totals, quotas, schema, webhook_outbox
+from store.database import (
+    artifact_ledger,
+    audit_entries,
+    job_totals,
+    quotas,
+    schema,
+    webhook_outbox,
+)
 from store.database.clock import now
 from store.database.job_policy import JobPolicy, session_info
 
@@ -91,6 +98,7 @@ class Database:
             webhook_outbox.write(session)
             artifact_ledger.write(session)
             quotas.write(session)
+            audit_entries.write(session)
             session.flush()
             _commit(session)
 

@@ -14,6 +14,7 @@ from functools import partial
 
 from store import jobs
 from store.artifacts.files import Artifacts
+from store.audit import chain as audit_chain
 from store.database.sessions import Database
 from store.queue import cleanup, leader_election
 from store.queue.queue_publisher import BrokerDown, Publisher
@@ -109,6 +110,7 @@ class Dispatcher:
     def _round(self, notified: bool) -> None:
         if self._renew_leadership():
             self._reap()
+            self._chain_audit_log()
             self._clean_up_if_due()
         if self._is_leader or notified:
             self._announce()
@@ -172,6 +174,13 @@ class Dispatcher:
             reaped = jobs.reap(session)
         if reaped:
             logger.warning("reaped %d jobs", len(reaped), extra={"jobs": reaped[:20]})
+
+    def _chain_audit_log(self) -> None:
+        with self._database.reading() as session:
+            if not audit_chain.is_anything_unchained(session):
+                return
+        with self._database.transaction() as session:
+            audit_chain.chain(session)
 
     def _clean_up_if_due(self) -> None:
         at = self._clock()
