@@ -12,12 +12,14 @@ from d4explain.contracts.defaults import MIB
 from service.context import Context
 from service.http import problems
 from service.http.admission import Admission, Capacity
+from service.http.auditing import Auditing
 from service.http.authentication import Authentication
 from service.http.body_limits import BodyLimit, BodyMemory
 from service.http.failed_keys import FailedKeys
 from service.http.key_lookup import KeyLookup
 from service.http.openapi import install_openapi
 from service.http.origins import OriginCheck, allowed_hosts
+from service.http.request_rates import RequestRates
 from service.http.waiting import JobWatcher
 from service.routes import (
     answers,
@@ -36,8 +38,9 @@ from service.routes import (
     reports,
     webhooks,
 )
-from service.routes.data_life import holds
-from service.routes.receipts import replays
+from service.routes.data_life import holds, tenant_policies
+from service.routes.receipts import audit_log, receipts, replays
+from service.signer import Signer
 from service.submission.explanation_submissions import Submissions
 from service.telemetry import JobMetrics, RequestMetrics, Telemetry
 from store.queue.dispatcher import Dispatcher
@@ -61,6 +64,9 @@ _ROUTERS = [
         webhooks,
         replays,
         holds,
+        tenant_policies,
+        receipts,
+        audit_log,
         health,
         dashboard,
         docs,
@@ -137,6 +143,7 @@ def create_app(
     app.state.context = Context(
         store=store,
         submissions=submissions,
+        signer=Signer(store),
         job_watcher=job_watcher,
         wake_dispatcher=dispatcher.notify if dispatcher is not None else lambda *_: None,
         ping_broker=ping_broker,
@@ -149,12 +156,14 @@ def create_app(
     problems.install(app, [*app.routes, *(route for router in _ROUTERS for route in router.routes)])
     install_openapi(app, _ROUTERS)
     # The middleware added last is the outermost.
+    app.add_middleware(Auditing, database=store.database)
     app.add_middleware(
         BodyLimit,
         limit_for=_body_limits(store),
         memory=BodyMemory(2 * store.settings.max_body_bytes),
         on_disk=frozenset({large_graphs.PATH}),
     )
+    app.add_middleware(RequestRates, database=store.database)
     app.add_middleware(Authentication, keys=KeyLookup(store.database), failures=FailedKeys())
     app.add_middleware(
         OriginCheck, hosts=allowed_hosts(store.settings.allowed_hosts, store.settings.host)

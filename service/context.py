@@ -15,6 +15,7 @@ from service.drawing.drawing_queue import Drawings
 from service.http.bodies import LARGE_BODY_BYTES
 from service.http.reading_process import ReadingProcess
 from service.http.waiting import JobWatcher
+from service.signer import Signer
 from service.submission.explanation_submissions import Submissions
 from store.store import Store
 
@@ -31,6 +32,7 @@ Result = TypeVar("Result")
 class Context:
     store: Store
     submissions: Submissions
+    signer: Signer
     job_watcher: JobWatcher
     wake_dispatcher: Callable[..., None]  # call it with the queued jobs, or without arguments
     ping_broker: Callable[[], bool] | None  # None without a broker

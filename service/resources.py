@@ -234,6 +234,39 @@ class HoldList(Resource):
     items: list[HoldResource]
 
 
+class QuotaResource(Resource):
+    """One limit of a tenant."""
+
+    limit: float | None = Field(description="Null if there is no limit.")
+    used: float = Field(description="What the tenant uses now.")
+
+
+class QuotasResource(Resource):
+    """What a tenant may use, and what it uses."""
+
+    jobs: QuotaResource = Field(description="Queued and running jobs.")
+    work_seconds: QuotaResource = Field(
+        description="Estimated work in queued and running jobs, in seconds on one core."
+    )
+    stored_bytes: QuotaResource = Field(description="Bytes of stored artifacts.")
+    requests_per_second: float | None = Field(
+        description="Of one API process; null if there is no limit."
+    )
+
+
+class RetentionResource(Resource):
+    """Days after which data of a tenant is deleted; null if it is kept."""
+
+    explanations: float | None = Field(description="Days since the request.")
+    jobs: float | None = Field(
+        description="Days since the end of a prediction, or of a job that a retry has replaced."
+    )
+    networks: float | None = Field(description="Days since a denoiser or witnesses were last used.")
+    datasets: float | None = Field(
+        description="Days since a reference set was stored that nothing refers to."
+    )
+
+
 class PredictionsResource(Resource):
     gnn: str
     job: JobResource
@@ -260,3 +293,17 @@ class ReplayResource(Resource):
     report: ReplayReport | None
     created_at: str
     links: ReplayLinks
+
+
+class SigningKeyResource(Resource):
+    id: str
+    algorithm: Literal["Ed25519"]
+    public_key: str
+    current: bool
+    first_seen_at: str
+
+
+class SigningKeys(Resource):
+    """The public keys of a deployment, newest first."""
+
+    keys: list[SigningKeyResource]

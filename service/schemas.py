@@ -162,6 +162,25 @@ class HoldIn(Body):
     reason: Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_lines)]
 
 
+Days = Annotated[float, Field(ge=0, le=36_500)]
+
+
+class RetentionIn(Body):
+    """Days after which data is deleted; 0 keeps it, null means the deployment's time."""
+
+    explanations: Days | None = Field(None, description="Days since the request.")
+    jobs: Days | None = Field(
+        None,
+        description="Days since the end of a prediction, or of a job that a retry has replaced.",
+    )
+    networks: Days | None = Field(
+        None, description="Days since a denoiser or witnesses were last used."
+    )
+    datasets: Days | None = Field(
+        None, description="Days since a reference set was stored that nothing refers to."
+    )
+
+
 class AliasIn(Body):
     """The version that gets the alias: give `version` or `gnn`."""
 

@@ -13,6 +13,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from d4explain.contracts.errors import printable
+from service.http.auditing import REQUEST_ID
 from service.metric_queries import (
     deliveries_by_state,
     jobs_by_kind_and_state,
@@ -20,6 +21,7 @@ from service.metric_queries import (
     queue_counts,
     served_queues,
 )
+from store.database.identifiers import new_id
 from store.database.sessions import Database
 
 log = logging.getLogger("service.access")
@@ -119,6 +121,8 @@ class Telemetry:
             return
         started = time.perf_counter()
         status, seconds = 0, 0.0
+        request_id = new_id("req")
+        scope[REQUEST_ID] = request_id
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status, seconds
@@ -127,6 +131,7 @@ class Telemetry:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
+                headers["X-Request-Id"] = request_id
             await send(message)
 
         self.metrics.running.inc()
@@ -144,5 +149,5 @@ class Telemetry:
                 method,
                 printable(scope["path"]),
                 status,
-                extra={"status": status, "seconds": round(seconds, 4)},
+                extra={"status": status, "seconds": round(seconds, 4), "request": request_id},
             )

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from store.access import key_commands
-from store.database import schema
+from store.database import quotas, schema
+from store.database.audit_entries import Action, acting
+from store.database.audit_tables import Source
 from store.database.sessions import Database
 from store.errors import (
     ArtifactsUnavailable,
@@ -79,7 +83,32 @@ def _parser() -> argparse.ArgumentParser:
         "purge", help="delete the files of deleted resources now, and verify that they are gone"
     )
     purge.set_defaults(run=_purge)
+    quota = commands.add_parser(
+        "quotas", help="show or set the quotas of a tenant; -1 returns to those of the deployment"
+    )
+    quota.add_argument("tenant")
+    for name, kind in (("jobs", int), ("stored-bytes", int)):
+        quota.add_argument(f"--{name}", type=kind, metavar="N", help="0 for no limit")
+    for name in ("work-seconds", "requests-per-second"):
+        quota.add_argument(f"--{name}", type=float, metavar="N", help="0 for no limit")
+    quota.set_defaults(run=_quotas)
     return parser
+
+
+def _quotas(settings: Settings, options: argparse.Namespace) -> int:
+    names = ("jobs", "work_seconds", "stored_bytes", "requests_per_second")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    changes = {name: None if value == -1 else value for name, value in given.items()}
+    with Store.open(settings, migrate=False) as store:
+        store.database.require_schema()
+        with store.database.transaction() as session:
+            found = quotas.set_for_tenant(session, options.tenant, changes)
+            used = quotas.usage_of(session, options.tenant)
+    for name, limit in asdict(found).items():
+        of_limit = f"of {limit:,.10g}" if limit else "without a limit"
+        now = getattr(used, name, None)
+        print(f"store: {name} {of_limit}" + ("" if now is None else f", {now:,.10g} used"))
+    return 0
 
 
 def _purge(settings: Settings, _: argparse.Namespace) -> int:
@@ -141,7 +170,14 @@ def _keys(settings: Settings, options: argparse.Namespace) -> int:
     database = Database(settings.database_url)
     try:
         database.require_schema()
-        key_commands.run(database, options)
+        command = Action(
+            f"keys {options.action}",
+            options.tenant or DEFAULT_TENANT,
+            getattr(options, "key", None),
+            source=Source.COMMAND,
+        )
+        with acting(lambda: command):
+            key_commands.run(database, options)
     finally:
         database.close()
     return 0

@@ -47,6 +47,34 @@ class OnHold(Conflict):
         self.reason = reason
 
 
+class QuotaExceeded(DomainError):
+    """A request would go beyond what its tenant may use."""
+
+    def __init__(self, tenant: str, name: str, limit: float, used: float) -> None:
+        what = {
+            "jobs": "queued and running jobs",
+            "work_seconds": "seconds of estimated work in queued and running jobs",
+            "stored_bytes": "stored bytes",
+        }[name]
+        super().__init__(
+            f"this tenant may have {limit:,.10g} {what}; with this request it would have "
+            f"{used:,.10g}, so nothing was accepted"
+        )
+        self.tenant = tenant
+        self.name = name
+        self.limit = limit
+        self.used = used
+
+
+class QueueFull(DomainError):
+    """All tenants together have as many queued jobs as the deployment allows."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"the deployment already has {limit:,} queued jobs, its limit; nothing was accepted"
+        )
+
+
 class IdempotencyMismatch(DomainError):
     def __init__(self, key: str) -> None:
         super().__init__(

@@ -88,6 +88,12 @@ class Settings(BaseSettings):
         "SQLAlchemy URL: `sqlite:///…` or `postgresql+psycopg://…`.",
         shown="SQLite file in `D4_DATA_DIR`",
     )
+    signing_key: str = _setting(
+        "",
+        "File with the Ed25519 private key that signs receipts, in PEM form. Give all APIs of a "
+        "deployment the same key.",
+        shown="`signing-key.pem` in `D4_DATA_DIR`, created at its first use",
+    )
     redis_url: Annotated[str | None, AfterValidator(_require_broker_scheme)] = _setting(
         None,
         "Broker URL: `redis://`, `rediss://` or `redis+socket://`. Each deployment needs its own "
@@ -149,6 +155,55 @@ class Settings(BaseSettings):
     )
     queue_hours: Duration = _setting(24.0, "A job expires if no worker starts it within this time.")
     idempotency_hours: Duration = _setting(24.0, "How long the API remembers an `Idempotency-Key`.")
+    retention_explanation_days: float = _setting(
+        0.0,
+        "Days after which an explanation is deleted; 0 keeps it. A tenant's admin can set other "
+        "times.",
+        ge=0,
+        allow_inf_nan=False,
+    )
+    retention_job_days: float = _setting(
+        0.0,
+        "Days after its end in which a prediction, or a job that a retry has replaced, is kept; 0 "
+        "keeps it.",
+        ge=0,
+        allow_inf_nan=False,
+    )
+    retention_network_days: float = _setting(
+        0.0,
+        "Days without use after which denoisers and witnesses are deleted; 0 keeps them.",
+        ge=0,
+        allow_inf_nan=False,
+    )
+    retention_dataset_days: float = _setting(
+        0.0,
+        "Days after which a reference set is deleted if nothing refers to it; 0 keeps it.",
+        ge=0,
+        allow_inf_nan=False,
+    )
+    max_queued_jobs: int = _setting(
+        100_000, "Maximum number of queued jobs of all tenants together; 0 for no limit.", ge=0
+    )
+    tenant_jobs: int = _setting(
+        0, "Maximum number of queued and running jobs of a tenant; 0 for no limit.", ge=0
+    )
+    tenant_work_hours: float = _setting(
+        0.0,
+        "Maximum estimated work in the queued and running jobs of a tenant, on one core; 0 for no "
+        "limit.",
+        ge=0,
+        allow_inf_nan=False,
+    )
+    tenant_stored_bytes: int = _setting(
+        0, "Maximum number of bytes that a tenant's artifacts may have; 0 for no limit.", ge=0
+    )
+    tenant_requests_per_second: float = _setting(
+        0.0,
+        "Maximum number of requests that an API process accepts from a tenant in a second; 0 for "
+        "no limit.",
+        ge=0,
+        allow_inf_nan=False,
+    )
     max_body_bytes: Count = _setting(32 * MIB, "Maximum size of a JSON body or a samples file.")
     max_weights_bytes: Count = _setting(64 * MIB, "Maximum size of a GNN's weights file.")
     max_nodes: Count = _setting(4096, "Maximum number of nodes of a graph.")

@@ -10,6 +10,7 @@ from typing import Self
 from store.artifacts.disk_space import DiskSpace
 from store.artifacts.files import Artifacts
 from store.database.job_policy import JobPolicy
+from store.database.quotas import Limits, Quotas
 from store.database.sessions import CONNECTIONS, Database
 from store.errors import DiskFull
 from store.jobs import workers
@@ -43,6 +44,7 @@ class Store:
             policy=policy,
             connections=connections,
             artifact_size=lambda tenant, digest: artifacts.of(tenant).size(digest),
+            limits=limits_of(settings),
         )
         try:
             if migrate:
@@ -74,6 +76,19 @@ class Store:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The quotas of tenants without their own, and the limit of the queue."""
+    return Limits(
+        Quotas(
+            jobs=settings.tenant_jobs,
+            work_seconds=settings.tenant_work_hours * 3600,
+            stored_bytes=settings.tenant_stored_bytes,
+            requests_per_second=settings.tenant_requests_per_second,
+        ),
+        settings.max_queued_jobs,
+    )
 
 
 def _folders(database: Database, artifacts: Artifacts) -> dict[str, Path]:

@@ -43,5 +43,6 @@ def exit_code(error: Exception) -> ExitCode:
         errors.RejectedGnnError: ExitCode.UNSUCCESSFUL,
         errors.UnsuccessfulJobError: ExitCode.UNSUCCESSFUL,
         errors.WaitTimeoutError: ExitCode.TIMEOUT,
+        errors.IncompleteLogError: ExitCode.DIFFERENT,
     }
     return codes.get(type(error), ExitCode.ERROR)

@@ -18,7 +18,8 @@ from d4explain.errors import D4Error
 
 COMMANDS = (
     "up", "demo", "doctor", "export", "register", "gnns", "datasets", "upload", "denoisers",
-    "predict", "explain", "explanations", "jobs", "webhooks", "holds",
+    "predict", "explain", "explanations", "jobs", "webhooks", "holds", "quotas",
+    "retention", "verify", "signing-keys", "audit-log",
 )  # fmt: skip
 PROGRAM = "d4explain"
 
@@ -46,11 +47,12 @@ def command_app(arguments: Sequence[str] = ()) -> typer.Typer:
     )
     app.callback()(_general_options)
     for name in requested or COMMANDS:
-        module = import_module(f"d4explain.cli.commands.{name}")
+        attribute = name.replace("-", "_")
+        module = import_module(f"d4explain.cli.commands.{attribute}")
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:
-            app.command(name)(getattr(module, name))
+            app.command(name)(getattr(module, attribute))
     return app
 
 

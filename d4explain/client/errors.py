@@ -6,6 +6,7 @@ ApiError
 ├── RefusedError          the API answered with a problem (RFC 9457)
 ├── RejectedGnnError      a model was exported, but the GNN failed the checks of the API
 ├── UnsuccessfulJobError  a job ended as failed, canceled or expired
+├── IncompleteLogError    the API returned fewer entries of the audit log than it signed
 └── WaitTimeoutError      a job did not finish within the timeout
 """
 
@@ -105,6 +106,11 @@ class UnsuccessfulJobError(ApiError):
         reason = f": {job.error.message}" if job.error and job.error.message else ""
         super().__init__(f"{job.kind} job {job.id} {job.state}{reason}")
         self.job = job
+
+
+class IncompleteLogError(ApiError):
+    def __init__(self, found: int, signed: int) -> None:
+        super().__init__(f"the audit log has {found} entries, but its signed end is entry {signed}")
 
 
 class WaitTimeoutError(ApiError):

@@ -94,6 +94,29 @@ class Hold(Resource):
     created_at: str
 
 
+class Quota(Resource):
+    limit: float | None = None  # None: no limit
+    used: float
+
+
+class Quotas(Resource):
+    """What the tenant may use, and what it uses."""
+
+    jobs: Quota
+    work_seconds: Quota
+    stored_bytes: Quota
+    requests_per_second: float | None = None
+
+
+class Retention(Resource):
+    """Days after which data is deleted; None if it is kept."""
+
+    explanations: float | None = None
+    jobs: float | None = None
+    networks: float | None = None
+    datasets: float | None = None
+
+
 class CaseEstimate(Resource):
     mode: str  # exact, restricted or neighbourhood
     node_count: int
@@ -225,3 +248,12 @@ class Replay(Resource):
     job: Job
     report: ReplayReport | None = None
     created_at: str
+
+
+class SigningKey(Resource):
+    """A public key that verifies receipts."""
+
+    id: str
+    public_key: str  # PEM
+    current: bool
+    first_seen_at: str

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from d4explain.contracts.job_states import Stage
 from d4explain.contracts.receipts.receipt import Receipt
 
 NodeId = int | str
@@ -292,6 +293,17 @@ class Timings(Document):
 
 class ClassResult(Document):
     kind: Literal["class"] = "class"
+    stage: Annotated[
+        Stage,
+        Field(
+            description="`provisional`: patterns from the reference graphs alone, found at once "
+            "without a denoiser; the final answer follows."
+        ),
+    ] = Stage.FINAL
+    final_adds: Annotated[
+        list[str],
+        Field(description="What the final answer will add; empty if this is the final answer."),
+    ] = []
     target_class: int
     examples: list[ClassExample]  # best first
     reason: Annotated[

@@ -111,7 +111,9 @@ def shortlist(
     candidates = [one for one in candidates if one.counted.contrast > 0]
     gaps = [one.counted.contrast * _quick_effect(one, quick) for one in candidates]
     patterns = [
-        RankedPattern(one.graph, one.counted.in_class, one.counted.elsewhere, gap, 0.0)
+        RankedPattern(
+            one.graph, one.counted.in_class, one.counted.elsewhere, one.counted.contrast, gap, 0.0
+        )
         for one, gap in zip(candidates, gaps, strict=True)
     ]
     order = ranking(

@@ -106,6 +106,7 @@ class EffectMeter:
         self._device = device
         hosts = half.elsewhere.graphs
         self._hosts = _few(hosts) if is_quick else _repeated(hosts[:_GRAPHS])
+        self._control_odds: dict[int, Tensor] = {}  # number of nodes → [host]
 
     def _log_odds(self, graphs: Sequence[Graph]) -> Tensor:
         return class_log_odds(self._gnn, graphs, self._target_class, self._device)
@@ -116,14 +117,22 @@ class EffectMeter:
 
     def inserted(self, graph: Graph, occurrences: dict[int, list[int]]) -> Change | None:
         """Without occurrences, the pattern has its own node features."""
-        hosts = self._hosts
-        if not hosts:
+        if not self._hosts:
             return None
-        random = [self._random_part(graph.node_count) for _ in hosts]
-        with_pattern = [self._with(host, self._with_features(graph, occurrences)) for host in hosts]
-        with_random = [self._with(host, part) for host, part in zip(hosts, random, strict=True)]
-        odds = self._log_odds([*with_pattern, *with_random])
-        return Change.of(odds[: len(hosts)] - odds[len(hosts) :])
+        with_pattern = [
+            self._with(host, self._with_features(graph, occurrences)) for host in self._hosts
+        ]
+        return Change.of(self._log_odds(with_pattern) - self._controls(graph.node_count))
+
+    def _controls(self, nodes: int) -> Tensor:
+        """Log-odds of the hosts with random parts of a size; all patterns of the size share them.
+
+        The chance of the draw is then the same for patterns that are compared.
+        """
+        if nodes not in self._control_odds:
+            with_random = [self._with(host, self._random_part(nodes)) for host in self._hosts]
+            self._control_odds[nodes] = self._log_odds(with_random)
+        return self._control_odds[nodes]
 
     def _with_features(self, graph: Graph, occurrences: dict[int, list[int]]) -> Graph:
         """The pattern with the node features of a random occurrence.

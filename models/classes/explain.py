@@ -212,13 +212,13 @@ def _convincing(
     return [found[position] for position in order]
 
 
-def _explained_gap(found: _Found, reference: ReferenceGraphs) -> tuple[float, float]:
-    """The gap and its standard error."""
+def _explained_gap(found: _Found, reference: ReferenceGraphs) -> tuple[float, float, float]:
+    """The occurrences beyond those elsewhere, the gap that they explain, and its standard error."""
+    count = reference.measured.count_contrast(reference.pattern(found.graph))
     inserted = found.evidence.effect.inserted
     if inserted is None:
-        return 0.0, 0.0
-    count = reference.measured.count_contrast(reference.pattern(found.graph))
-    return count * inserted.mean, abs(count) * inserted.error
+        return count, 0.0, 0.0
+    return count, count * inserted.mean, abs(count) * inserted.error
 
 
 def _nothing_convinces(label: int, apart: bool) -> str:

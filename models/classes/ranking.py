@@ -4,7 +4,7 @@ Patterns whose contrast is near the best count as equal. Of these the one with m
 first, because single branches hang on most nodes and say little. Then comes the one that explains
 more of the gap between the class and others: a motif repeats and moves the GNN each time, while a
 part of it moves the GNN less, and its surroundings do not repeat. Of patterns that explain as much
-within the error, the smallest comes first.
+within the error, the one that repeats most comes first, and the smallest of several.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from d4explain.gnn.graphs import Graph
 
-# A contrast is near the best from this share of it, or within this many standard errors of the
-# difference.
+# A contrast, or a number of occurrences, is near the best from this share of it. Contrasts also
+# are within this many standard errors of the difference.
 _NEAR = 0.85
 _NEAR_ERRORS = 2.0
 _LEAST = 0.05  # contrast of a pattern that explains further graphs
@@ -29,8 +29,8 @@ class RankedPattern:
     graph: Graph
     in_class: frozenset[int]  # graphs that contain it
     elsewhere: frozenset[int]
-    # Occurrences in a graph of the class beyond those in another one, times the effect of one.
-    gap: float
+    count: float  # occurrences in a graph of the class beyond those in another one
+    gap: float  # count times the effect of one insertion
     gap_error: float  # standard error
 
     @property
@@ -75,7 +75,7 @@ def ranking(
         return contrast(position) >= max(_LEAST, contrast(best) - tolerance)
 
     def simplest(near: list[int]) -> int:
-        """Of the most rings, the smallest pattern whose gap is within an error of the largest."""
+        """The smallest of the most frequent patterns with the most rings and the largest gap."""
         rings = max(patterns[one].rings for one in near)
         left = [one for one in near if patterns[one].rings == rings]
         largest = patterns[max(left, key=lambda one: patterns[one].gap)]
@@ -85,7 +85,9 @@ def ranking(
             if largest.gap - patterns[one].gap
             <= math.hypot(largest.gap_error, patterns[one].gap_error)
         ]
-        return min(as_large, key=lambda one: (patterns[one].graph.node_count, -patterns[one].gap))
+        most = max(patterns[one].count for one in as_large)
+        repeated = [one for one in as_large if patterns[one].count >= _NEAR * most]
+        return min(repeated, key=lambda one: (patterns[one].graph.node_count, -patterns[one].gap))
 
     while left:
         best = max(left, key=contrast)

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from service.examples.class_explanations import CLASS_EXPLANATION
-from service.examples.data_life import HOLD, HOLD_IN, HOLDS
+from service.examples.data_life import (
+    HOLD,
+    HOLD_IN,
+    HOLDS,
+    QUOTAS,
+    RETENTION,
+    RETENTION_IN,
+)
 from service.examples.datasets import (
     DATASET,
     DATASET_IN,
@@ -50,7 +57,13 @@ from service.examples.predictions import (
     PREDICTIONS_LATER,
 )
 from service.examples.problems import page, problem
-from service.examples.receipts import REPLAY, WAITING_REPLAY
+from service.examples.receipts import (
+    AUDIT_LINES,
+    ENVELOPE,
+    REPLAY,
+    SIGNING_KEYS,
+    WAITING_REPLAY,
+)
 from service.examples.reports import GRAFANA, LETTER, REPORT
 from service.examples.shared import GNN_ID
 from service.examples.webhooks import (
@@ -66,6 +79,7 @@ from service.examples.webhooks import (
 __all__ = [
     "ALIAS_IN",
     "ARCHIVE_IN",
+    "AUDIT_LINES",
     "BLACK_BOX_IN",
     "CANCELED_JOB",
     "CLASS_EXPLANATION",
@@ -79,6 +93,7 @@ __all__ = [
     "DENOISER",
     "DENOISER_IN",
     "EDGE_ATTRIBUTES_IN",
+    "ENVELOPE",
     "ESTIMATE",
     "EVENTS",
     "EXPLANATION",
@@ -112,12 +127,16 @@ __all__ = [
     "PROVISIONAL_EXPLANATION",
     "PROVISIONAL_RESULT",
     "PYG",
+    "QUOTAS",
     "READY",
     "REPLAY",
     "REPORT",
     "REQUEST_WEBHOOK",
+    "RETENTION",
+    "RETENTION_IN",
     "RETRY_JOB",
     "SEARCH_IN",
+    "SIGNING_KEYS",
     "SVG",
     "TRAINING_DENOISER",
     "TRAIN_JOB",

@@ -40,6 +40,8 @@ CLASS_EXPLANATION: Example = {
     "summary": {"target_class": 1, "examples": 1, "best_contrast": 0.84, "reason": None},
     "result": {
         "kind": "class",
+        "stage": "final",
+        "final_adds": [],
         "target_class": 1,
         "examples": [_PATTERN],
         "reason": None,

@@ -49,3 +49,27 @@ REPLAY: Example = {
         "seconds": 1.84,
     },
 }
+AUDIT_LINES = (
+    '{"action":"create_explanation","at":"2026-11-16T09:30:00.120344+00:00",'
+    f'"chain_sha256":"{SHA}","content_sha256":null,"key_id":null,"outcome":"done","position":41,'
+    f'"request_id":"req_01kaajz0r2m4v6x8z0bd","resource":"{EXPLANATION_ID}","source":"api",'
+    '"tenant":"default"}\n'
+)
+_PAYLOAD = "eyJfdHlwZSI6Imh0dHBzOi8vaW4tdG90by5pby9TdGF0ZW1lbnQvdjEiLCJzdWJqZWN0IjpbXX0="
+ENVELOPE: Example = {
+    "payloadType": "application/vnd.in-toto+json",
+    "payload": _PAYLOAD,
+    "signatures": [{"keyid": SHA, "sig": "c2lnbmF0dXJlIG9mIDY0IGJ5dGVz"}],
+}
+SIGNING_KEYS: Example = {
+    "keys": [
+        {
+            "id": SHA,
+            "algorithm": "Ed25519",
+            "public_key": "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA…\n"
+            "-----END PUBLIC KEY-----\n",
+            "current": True,
+            "first_seen_at": CREATED,
+        }
+    ]
+}

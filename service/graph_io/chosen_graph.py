@@ -97,12 +97,12 @@ class ChosenGraph:
 def chosen_graph(result: bytes, graph: int, alternative: int) -> ChosenGraph:
     """Counterfactual `alternative` of graph `graph`; of a class explanation, example `graph`."""
     members = JsonPart.whole(result).members()
+    is_provisional = _optional(_STAGE, members, "stage") is Stage.PROVISIONAL
     if "examples" in members:
-        return _class_example(members, graph, alternative)
+        return _class_example(members, graph, alternative, is_provisional)
     answers = members["answers"].elements()
     _check_index("graph", graph, len(answers), "graphs")
     answer = answers[graph].members()
-    is_provisional = _optional(_STAGE, members, "stage") is Stage.PROVISIONAL
     node = _optional(_EXPLAINED_NODE, answer, "node")
     molecule = _optional(_MOLECULE, answer, "molecule")
     before = _prediction(answer)
@@ -147,7 +147,9 @@ def _titled(title: str, is_provisional: bool) -> str:
     return f"Provisional: {title[0].lower()}{title[1:]}" if is_provisional else title
 
 
-def _class_example(result: dict[str, JsonPart], graph: int, alternative: int) -> ChosenGraph:
+def _class_example(
+    result: dict[str, JsonPart], graph: int, alternative: int, is_provisional: bool
+) -> ChosenGraph:
     examples = result["examples"].elements()
     _check_index("graph", graph, len(examples), "examples")
     _check_index("alternative", alternative, 1, "alternative per example")
@@ -157,7 +159,7 @@ def _class_example(result: dict[str, JsonPart], graph: int, alternative: int) ->
     places = example["occurrences"].elements() if "occurrences" in example else []
     occurrences = [_OCCURRENCE.validate_json(place.text) for place in places[:_SHOWN_OCCURRENCES]]
     return ChosenGraph(
-        title=f"Pattern of class {target_class}",
+        title=_titled(f"Pattern of class {target_class}", is_provisional),
         subtitle=f"pattern {graph + 1} of {len(examples)}",
         graph=_graph(example),
         edits=(),

@@ -13,6 +13,8 @@ from sqlalchemy.orm import Session
 from service.http.bodies import PostedBody
 from service.http.faults import reject
 from store.catalogue import idempotency
+from store.database import audit_entries, quotas
+from store.database.audit_entries import Action, current_action
 from store.store import Store
 
 HEADER = "Idempotency-Key"
@@ -27,6 +29,7 @@ class Submission:
     route: str
     body_sha256: str
     key: str | None
+    action: Action | None  # what the audit log records, if it creates something
 
     @property
     def lock_key(self) -> tuple[str, str]:
@@ -57,7 +60,7 @@ def submission_of(request: Request, tenant: str, *parts: bytes | PostedBody) -> 
             part.sha256 if isinstance(part, PostedBody) else hashlib.sha256(part).digest()
         )
     route = f"{request.method} {request.scope['path']}"
-    return Submission(tenant, route, digest.hexdigest(), key)
+    return Submission(tenant, route, digest.hexdigest(), key, current_action())
 
 
 def already_created(store: Store, submission: Submission) -> Created | None:
@@ -80,9 +83,12 @@ def create_once(store: Store, submission: Submission, create: Callable[[Session]
     with store.database.transaction() as session:
         earlier = find_created(session, submission)
         if earlier is not None:
+            audit_entries.note_no_change(session)
             return earlier
         created = Created(create(session), replayed=False)
+        quotas.enforce(session, submission.tenant)
         remember_created(session, submission, created)
+        audit_entries.note(session, submission.action, created.id)
         return created
 
 

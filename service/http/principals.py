@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -31,8 +31,18 @@ def set_principal(scope: MutableMapping[str, Any], principal: Principal) -> None
     scope[_PRINCIPAL] = principal
 
 
+def known_principal(scope: MutableMapping[str, Any]) -> Principal | None:
+    """None for paths that need no key."""
+    principal: Principal | None = scope.get(_PRINCIPAL)
+    return principal
+
+
 def principal_of(request: Request) -> Principal:
-    principal = request.scope[_PRINCIPAL]
+    return principal_in(request.scope)
+
+
+def principal_in(scope: Mapping[str, Any]) -> Principal:
+    principal = scope[_PRINCIPAL]
     assert isinstance(principal, Principal)
     return principal
 

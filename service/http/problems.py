@@ -88,6 +88,8 @@ STATUSES: dict[type[Exception], tuple[HTTPStatus, str]] = {
     domain.Conflict: (HTTPStatus.CONFLICT, "conflict"),
     domain.Gone: (HTTPStatus.GONE, "gone"),
     domain.OnHold: (HTTPStatus.CONFLICT, "on-hold"),
+    domain.QuotaExceeded: (HTTPStatus.TOO_MANY_REQUESTS, "quota-exceeded"),
+    domain.QueueFull: (HTTPStatus.SERVICE_UNAVAILABLE, "overloaded"),
     domain.ArtifactDeleted: (HTTPStatus.SERVICE_UNAVAILABLE, "try-again"),
     domain.GnnNotReady: (HTTPStatus.CONFLICT, "gnn-not-ready"),
     InvalidInput: (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input"),
@@ -178,7 +180,11 @@ async def _on_domain(_: Request, error: Exception) -> JSONResponse:
         log.error("%s: %s", error, error.__cause__)
         detail = f"{_detail(error)}. Send the request again in a few seconds."
         return problem(status, slug, detail, headers=_RETRY_SOON)
-    return problem(status, slug, _detail(error), _faults(error))
+    if isinstance(error, domain.QuotaExceeded):
+        quota = {"name": error.name, "limit": error.limit, "used": error.used}
+        return problem(status, slug, f"{_detail(error)}.", headers=_RETRY_LATER, quota=quota)
+    retry = _RETRY_SOON if status is HTTPStatus.SERVICE_UNAVAILABLE else None
+    return problem(status, slug, _detail(error), _faults(error), retry)
 
 
 async def on_outage(request: Request, error: Exception) -> JSONResponse:

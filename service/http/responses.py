@@ -61,9 +61,12 @@ def page_response(
     headers = {}
     if page.next_cursor is not None:
         parameters = {name: value for name, value in query.items() if value is not None}
-        next_query = urlencode({**parameters, "cursor": page.next_cursor})
-        headers["Link"] = f'<{request.url.path}?{next_query}>; rel="next"'
+        headers = next_link(request, {**parameters, "cursor": page.next_cursor})
     return json_response(page, headers=headers)
+
+
+def next_link(request: Request, query: Mapping[str, str | int]) -> dict[str, str]:
+    return {"Link": f'<{request.url.path}?{urlencode(query)}>; rel="next"'}
 
 
 def accepted_headers(location: str, seconds: float | None = None) -> dict[str, str]:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import Stage
+from d4explain.contracts.results import ClassResult
 from service import examples
 from service.context import Context, ContextOf, run_in_thread
 from service.drawing.rendering import GRAPHML, SVG, DrawnResult, GraphSelection, drawing_response
@@ -84,7 +85,10 @@ def document_or_graph(
     "graph instead, as for the explanation.",
     responses=document_or_graph(
         "The answer, or one of its graphs.",
-        {"json": (CounterfactualResult, examples.PROVISIONAL_RESULT)},
+        {
+            "json": (CounterfactualResult, examples.PROVISIONAL_RESULT),
+            "class": (ClassResult, examples.CLASS_EXPLANATION["result"]),
+        },
     ),
     openapi_extra={"parameters": [IF_NONE_MATCH]},
 )

@@ -24,6 +24,7 @@ from service.submission.training_costs import training_seconds, witness_seconds
 from store.catalogue import denoisers, explanations, witness_sets
 from store.catalogue.explanations import NewExplanation
 from store.catalogue.input_locks import lock_inputs
+from store.database import audit_entries, quotas
 from store.database.identifiers import new_id
 from store.database.sessions import OUTAGES
 from store.database.tables import Denoiser, Explanation, Job, WitnessSet
@@ -83,6 +84,8 @@ def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Commit
         for index in sorted(range(len(batch)), key=lambda at: batch[at].submission.lock_key):
             created[index] = _create_once(session, batch[index].submission)
         new = [index for index in range(len(batch)) if not created[index].replayed]
+        for index in new:
+            quotas.enforce(session, batch[index].submission.tenant)
         keys = {index: batch[index].denoiser_key for index in new}
         representatives = {keys[index]: batch[index] for index in new}
         trained = {
@@ -196,4 +199,5 @@ def _create_once(session: Session, submission: Submission) -> Created:
         return before
     created = Created(new_id("exp"), replayed=False)
     remember_created(session, submission, created)
+    audit_entries.note(session, submission.action, created.id)
     return created

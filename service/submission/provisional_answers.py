@@ -15,10 +15,13 @@ def allows_provisional(
 
     It does not for a black box, whose queries are limited, nor for a large graph, whose search
     takes minutes. A node of a posted graph is searched in its neighbourhood, which is small.
+    Class explanations refuse large reference graphs.
     """
-    if not isinstance(request, CounterfactualRequest) or request.explainer == "d4-paper":
+    if request.explainer == "d4-paper" or is_black_box(gnn):
         return False
-    if is_black_box(gnn) or not request.graphs:
+    if isinstance(request, ClassRequest):
+        return True
+    if not request.graphs:
         return False
     if request.nodes is not None:
         return True

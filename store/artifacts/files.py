@@ -41,7 +41,7 @@ class Artifacts:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._files, self._root, self._is_local = open_file_system(url)
+        self._files, self._root, self._is_local, self._read_options = open_file_system(url)
         self.tenant = DEFAULT_TENANT
         self._by_tenant: dict[str, Artifacts] = {DEFAULT_TENANT: self}
         self._writers = ThreadPoolExecutor(_WRITERS, "artifacts")  # starts threads when needed
@@ -91,7 +91,7 @@ class Artifacts:
     def get(self, digest: str) -> bytes:
         try:
             with self._remote():
-                data: bytes = self._files.cat_file(self._path(digest))
+                data: bytes = self._files.cat_file(self._path(digest), **self._read_options)
         except FileNotFoundError:
             raise ArtifactMissing(digest) from None
         found = digest_of(data)

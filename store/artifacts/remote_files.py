@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import fsspec
 
@@ -15,8 +15,15 @@ _S3_CONFIG = {
 _S3_RETRIES = 2  # s3fs repeats what botocore has given up
 
 
-def open_file_system(url: str) -> tuple[Any, str, bool]:
-    """The file system, the folder in it, and whether it is a local one."""
+class OpenedUrl(NamedTuple):
+    files: Any  # a file system of fsspec
+    root: str
+    is_local: bool
+    read_options: dict[str, int]  # to read an artifact that fits in memory
+
+
+def open_file_system(url: str) -> OpenedUrl:
+    """The file system of the URL and the folder in it."""
     protocol = fsspec.utils.get_protocol(url)
     options: dict[str, Any] = {}
     if protocol in ("s3", "s3a"):
@@ -25,4 +32,6 @@ def open_file_system(url: str) -> tuple[Any, str, bool]:
     files, root = fsspec.core.url_to_fs(url, **options)
     if options:
         files.retries = _S3_RETRIES
-    return files, root, protocol in ("file", "local")
+    # Otherwise s3fs first asks for the size, to read in parts at once: two requests instead of one.
+    read_options = {"max_concurrency": 1} if options else {}
+    return OpenedUrl(files, root, protocol in ("file", "local"), read_options)

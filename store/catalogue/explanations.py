@@ -9,7 +9,9 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import EventType, JobKind, JobState, Stage
-from store.database import artifact_ledger
+from store.database import artifact_ledger, audit_entries
+from store.database.audit_entries import Action
+from store.database.audit_tables import Source
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
 from store.database.table_base import JsonObject, written
@@ -226,5 +228,13 @@ def state_of(explanation: Explanation, job: Job, provisional: Job | None) -> Job
 
 
 def _append_answer(session: Session, job: Job, stage: Stage, digest: str) -> None:
+    action = Action(
+        "store_answer",
+        job.tenant_id,
+        job.subject_id,
+        source=Source.WORKER,
+        content_sha256=digest,
+    )
+    audit_entries.note(session, action)
     data = {"stage": stage.value, "sha256": digest, "explanation": job.subject_id}
     append(session, job, EventType.ANSWER, data)

@@ -12,9 +12,12 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.job_states import JobState, TrainingState
 from store.catalogue.deletions import delete_trained
 from store.catalogue.holds import refuse_if_held
+from store.database.sessions import read_clock
 from store.database.tables import Dataset, Denoiser, Gnn, Job, Trained, WitnessSet
 from store.jobs.submission import get, locked
 from store.jobs.time_left import work_left
+
+_NOTED_USE_SECONDS = 3600.0
 
 Row = TypeVar("Row", Denoiser, WitnessSet)
 Submit = Callable[[Session, Row, str | None], Job]  # the row and the job that it retries
@@ -77,6 +80,7 @@ def get_or_train(
         # A ready row stays ready.
         is_trained = row.state is TrainingState.READY
         if is_trained:
+            _note_use(session, row)
             return row, None
         return _join_training(session, row, submit, estimated_seconds)
     try:
@@ -93,6 +97,14 @@ def get_or_train(
         if first is None:  # and was deleted since
             return get_or_train(session, new, submit, estimated_seconds)
         return _join_training(session, first, submit, estimated_seconds)
+
+
+def _note_use(session: Session, row: Trained) -> None:
+    """Notes the use, at most once an hour, so that most submissions write nothing."""
+    at = read_clock(session)
+    if at - (row.used_at or row.created_at) > _NOTED_USE_SECONDS:
+        row.used_at = at
+        session.flush()
 
 
 def release_gnn(session: Session, gnn: Gnn) -> None:

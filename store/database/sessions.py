@@ -17,7 +17,14 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
-from store.database import artifact_ledger, job_totals, schema, webhook_outbox
+from store.database import (
+    artifact_ledger,
+    audit_entries,
+    job_totals,
+    quotas,
+    schema,
+    webhook_outbox,
+)
 from store.database.clock import now
 from store.database.job_policy import JobPolicy, session_info
 
@@ -53,11 +60,13 @@ class Database:
         policy: JobPolicy | None = None,
         connections: int = CONNECTIONS,
         artifact_size: artifact_ledger.SizeOf | None = None,
+        limits: quotas.Limits | None = None,
     ) -> None:
         self.policy = policy or JobPolicy()
         self._session_info = {
             **session_info(self.policy),
             **artifact_ledger.session_info(artifact_size),
+            **quotas.session_info(limits or quotas.Limits()),
         }
         self.engine = _engine(url, connections)
         self._reader = self.engine.execution_options(**_READING.get(self.engine.dialect.name, {}))
@@ -88,6 +97,8 @@ class Database:
             job_totals.write(session)
             webhook_outbox.write(session)
             artifact_ledger.write(session)
+            quotas.write(session)
+            audit_entries.write(session)
             session.flush()
             _commit(session)
 

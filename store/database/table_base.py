@@ -33,7 +33,7 @@ DIGEST = String(64)  # sha256, hex
 SERIAL = BigInteger().with_variant(Integer(), "sqlite")
 
 
-def _text_enum(choices: type[StrEnum]) -> Enum:
+def text_enum(choices: type[StrEnum]) -> Enum:
     """Stored as plain text, so that a new choice needs no migration."""
     return Enum(
         choices,
@@ -50,15 +50,15 @@ class Table(DeclarativeBase):
         JsonObject: _JSON,
         JsonTexts: _JSON,
         JsonObjects: _JSON,
-        JobState: _text_enum(JobState),
-        JobKind: _text_enum(JobKind),
-        Queue: _text_enum(Queue),
-        Stage: _text_enum(Stage),
-        GnnState: _text_enum(GnnState),
-        TrainingState: _text_enum(TrainingState),
-        EventType: _text_enum(EventType),
-        WebhookEvent: _text_enum(WebhookEvent),
-        DeliveryState: _text_enum(DeliveryState),
+        JobState: text_enum(JobState),
+        JobKind: text_enum(JobKind),
+        Queue: text_enum(Queue),
+        Stage: text_enum(Stage),
+        GnnState: text_enum(GnnState),
+        TrainingState: text_enum(TrainingState),
+        EventType: text_enum(EventType),
+        WebhookEvent: text_enum(WebhookEvent),
+        DeliveryState: text_enum(DeliveryState),
     }
 
 

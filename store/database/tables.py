@@ -54,6 +54,7 @@ __all__ = [
     "Lead",
     "Replay",
     "Table",
+    "TenantPolicy",
     "TenantUsage",
     "Trained",
     "WitnessSet",
@@ -76,6 +77,7 @@ class Job(Resource):
         Index("jobs_by_dataset", "dataset_id"),
         Index("jobs_by_retry_of", "retry_of", unique=True),  # a job is retried once
         Index("jobs_by_subject", "subject_id"),
+        Index("jobs_by_state", "tenant_id", "state"),
     )
 
     kind: Mapped[JobKind]
@@ -257,6 +259,7 @@ class Trained(Resource):
     weights_digest: Mapped[str | None] = mapped_column(DIGEST)
     metrics: Mapped[JsonObject | None]
     job_id: Mapped[str] = mapped_column(ID, ForeignKey("jobs.id"))
+    used_at: Mapped[float | None]  # to the hour; None if never since it was created
 
 
 class Denoiser(Trained):
@@ -368,6 +371,16 @@ class TenantUsage(Table):
 
     tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True)
     stored_bytes: Mapped[int] = mapped_column(BigInteger)
+
+
+class TenantPolicy(Table):
+    """What an operator or admin has set for one tenant; other values are the deployment's."""
+
+    __tablename__ = "tenant_policies"
+
+    tenant_id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    quotas: Mapped[JsonObject]  # fields of `Quotas`
+    retention: Mapped[JsonObject]  # days by kind
 
 
 class Deletion(Table):

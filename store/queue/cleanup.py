@@ -9,7 +9,8 @@ from store.artifacts.files import Artifacts
 from store.catalogue import idempotency
 from store.database.sessions import Database, read_clock
 from store.jobs import job_events, workers
-from store.retention import purges, unused_artifacts
+from store.retention import expiry, purges, unused_artifacts
+from store.retention.expiry import KEEP_ALL, Retention
 from store.retention.unused_artifacts import MIN_AGE_SECONDS
 from store.webhooks import endpoints
 
@@ -29,10 +30,11 @@ def delete_unneeded(
     database: Database,
     artifacts: Artifacts,
     *,
+    retention: Retention = KEEP_ALL,
     min_age_seconds: float = MIN_AGE_SECONDS,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Deletes expired keys, old events and deliveries, and all artifacts that no row needs.
+    """Deletes expired resources and keys, old events and deliveries, and unused artifacts.
 
     Returns the number of deleted artifacts, without unfinished files.
     """
@@ -44,6 +46,7 @@ def delete_unneeded(
         endpoints.delete_old(session, before=at - _DELIVERY_SECONDS)
         unused_artifacts.forget_deleted(session, before=at - min_age_seconds)
         purges.forget(session)
+    expiry.delete_expired(database, retention, should_stop=should_stop)
     unused_artifacts.compare_with_rows(database)
     artifacts.delete_unfinished(before=time.time() - min_age_seconds)
     unused_artifacts.release_unknown(database, artifacts, min_age_seconds)

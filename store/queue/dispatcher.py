@@ -10,12 +10,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from store import jobs
 from store.artifacts.files import Artifacts
+from store.audit import chain as audit_chain
 from store.database.sessions import Database
 from store.queue import cleanup, leader_election
 from store.queue.queue_publisher import BrokerDown, Publisher
+from store.retention.expiry import retention_of
 from store.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -107,6 +110,7 @@ class Dispatcher:
     def _round(self, notified: bool) -> None:
         if self._renew_leadership():
             self._reap()
+            self._chain_audit_log()
             self._clean_up_if_due()
         if self._is_leader or notified:
             self._announce()
@@ -171,6 +175,13 @@ class Dispatcher:
         if reaped:
             logger.warning("reaped %d jobs", len(reaped), extra={"jobs": reaped[:20]})
 
+    def _chain_audit_log(self) -> None:
+        with self._database.reading() as session:
+            if not audit_chain.is_anything_unchained(session):
+                return
+        with self._database.transaction() as session:
+            audit_chain.chain(session)
+
     def _clean_up_if_due(self) -> None:
         at = self._clock()
         is_whole = at >= self._clean_up_at
@@ -182,7 +193,10 @@ class Dispatcher:
         if is_whole:
             self._clean_up_at = at + _CLEANUP_SECONDS
         # In its own thread: listing a large store is slow, and jobs must not wait for it.
-        clean_up = cleanup.delete_unneeded if is_whole else cleanup.delete_released
+        clean_up: Callable[..., int] = cleanup.delete_released
+        if is_whole:
+            retention = retention_of(self._settings)
+            clean_up = partial(cleanup.delete_unneeded, retention=retention)
         self._cleanup_thread = threading.Thread(
             target=self._clean_up, args=(clean_up,), name="cleanup", daemon=True
         )

@@ -46,9 +46,9 @@ def stack(
 
 @pytest.fixture(autouse=True)
 def _worker(stack: Stack) -> None:
-    alive = [worker for worker in stack.workers if worker.is_alive]
-    if not alive:
-        stack.wait_for(stack.start_worker("light"))
+    """Sends as soon as its parent process runs; jobs wait for the child."""
+    if not any(worker.is_alive for worker in stack.workers):
+        stack.start_worker("light")
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def jobs_of(received: list[Received]) -> list[str]:
     return [one.message["data"]["id"] for one in list(received)]
 
 
-def until_received(stack: Stack, target: Receiver, count: int, seconds: float = 30.0) -> None:
+def until_received(stack: Stack, target: Receiver, count: int, seconds: float = 90.0) -> None:
     stack.until(lambda: len(set(target.ids())) >= count, f"{count} notifications", seconds)
 
 
@@ -186,25 +186,6 @@ def test_a_receiver_that_is_down_or_slow_gets_it_again(stack: Stack) -> None:
     remove(stack, webhook_id)
 
 
-def test_killing_the_worker_that_sends_loses_nothing(stack: Stack) -> None:
-    """Kills it with SIGKILL while requests are on their way; the leases expire."""
-    with receiver() as target:
-        target.seconds = 1.5
-        webhook_id, _ = register(stack, target.url)
-        ended = end_jobs(stack, 12)
-        stack.until(lambda: len(target.received) >= 6, "some are on their way")
-        for worker in stack.workers:
-            worker.kill()
-        stack.wait_for(stack.start_worker("light"))
-        target.seconds = 0
-        until_received(stack, target, 12, 90)
-        assert sorted(set(jobs_of(target.received))) == sorted(ended)
-        stack.until(
-            lambda: states(stack, webhook_id) == {DeliveryState.DELIVERED: 12}, "recorded", 60
-        )
-        remove(stack, webhook_id)
-
-
 def test_receivers_that_hang_do_not_delay_others(stack: Stack) -> None:
     """Three receivers of one tenant never answer; those of another tenant do."""
     with receiver() as hanging, receiver() as good:
@@ -230,6 +211,25 @@ def test_a_shutdown_ends_what_is_on_its_way(stack: Stack) -> None:
         worker.process.terminate()
         worker.process.wait(30)
         assert states(stack, webhook_id) == {DeliveryState.DELIVERED: 2}
+        remove(stack, webhook_id)
+
+
+def test_killing_the_worker_that_sends_loses_nothing(stack: Stack) -> None:
+    """Kills it with SIGKILL while requests are on their way; the leases expire."""
+    with receiver() as target:
+        target.seconds = 1.5
+        webhook_id, _ = register(stack, target.url)
+        ended = end_jobs(stack, 12)
+        stack.until(lambda: len(target.received) >= 6, "some are on their way", 60)
+        for worker in stack.workers:
+            worker.kill()
+        stack.start_worker("light")
+        target.seconds = 0
+        until_received(stack, target, 12, 90)
+        assert sorted(set(jobs_of(target.received))) == sorted(ended)
+        stack.until(
+            lambda: states(stack, webhook_id) == {DeliveryState.DELIVERED: 12}, "recorded", 60
+        )
         remove(stack, webhook_id)
 
 
@@ -283,7 +283,7 @@ def test_the_time_from_the_end_of_a_job_to_its_delivery(
         for number in range(1, 201):
             (job_id,) = predict(stack, gnn_id, 1)
             dispatcher.notify()
-            stack.until(lambda: len(target.received) == number, "the notification")  # noqa: B023
+            stack.until(lambda: len(target.received) == number, "the notification", 120)  # noqa: B023
             with stack.store.database.reading() as session:
                 finished_at = jobs.get(session, job_id, "default").finished_at
             assert finished_at is not None

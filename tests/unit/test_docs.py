@@ -138,3 +138,17 @@ def test_the_results_in_the_readme_are_the_measured_ones() -> None:
     assert {row[0] for row in rows} == DATASETS.keys()
     for name, *cells in rows:
         assert cells[:6] == measured(DATASETS[name]), name
+
+
+def test_the_threat_model_names_tests_that_exist_for_every_risk() -> None:
+    page = (ROOT / "docs/threat-model.md").read_text()
+    rows = re.findall(r"^\| (API\d+) .*$", page, re.MULTILINE)
+    assert rows == [f"API{number}" for number in range(1, 11)]
+    for row in re.findall(r"^\| API\d+ .*$", page, re.MULTILINE):
+        named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row)
+        assert named, row
+        for file, name in named:
+            tree = ast.parse((ROOT / file).read_text())
+            functions = ast.FunctionDef | ast.AsyncFunctionDef
+            defined = {node.name for node in tree.body if isinstance(node, functions)}
+            assert name in defined, f"{file}::{name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -39,13 +40,16 @@ def handle_class_explanation(context: HandlerContext) -> HandlerOutput:
     request = ClassRequest.model_validate_json(read_request(context.store, context.claim))
     inputs = read_inputs(context.store, context.claim)
     result = class_result(context, request, inputs, started)
-    summary = {
-        "target_class": request.target_class,
+    return explanation_output(context, result, class_summary(result))
+
+
+def class_summary(result: ClassResult) -> dict[str, Any]:
+    return {
+        "target_class": result.target_class,
         "examples": len(result.examples),
         "best_contrast": result.examples[0].contrast if result.examples else None,
         "reason": result.reason,
     }
-    return explanation_output(context, result, summary)
 
 
 def class_result(
@@ -55,9 +59,13 @@ def class_result(
     started: float,
     recorded_cuts: Sequence[Cut] | None = None,
 ) -> ClassResult:
-    """Samples until the time budget ends, or as far as a recorded sampling did."""
+    """Samples until the time budget ends, or as far as a recorded sampling did.
+
+    Without a denoiser, all patterns come from the reference graphs.
+    """
     library = context.library
-    gnn, denoiser = library.gnn(inputs.gnn), library.denoiser(inputs.required_denoiser)
+    gnn = library.gnn(inputs.gnn)
+    denoiser = None if inputs.denoiser is None else library.denoiser(inputs.denoiser)
     graphs = library.reference(inputs.gnn, inputs.dataset).graphs
     predicted = library.reference_predictions(inputs.gnn, inputs.dataset).argmax(dim=1)
     is_in_class = (predicted == request.target_class).tolist()

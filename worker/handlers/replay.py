@@ -18,7 +18,7 @@ from store.database.tables import Replay
 from worker.execution.handler_api import HandlerContext, HandlerOutput
 from worker.handlers.class_explanation import class_result
 from worker.handlers.counterfactual import counterfactual_result
-from worker.handlers.provisional import provisional_result
+from worker.handlers.provisional import provisional_class_result, provisional_result
 from worker.loading.job_inputs import JobInputs, read_inputs, read_request
 from worker.reporting.documents import rounded
 from worker.reporting.environment import environment_of, why_not_comparable
@@ -67,12 +67,14 @@ def _repeated(
     context: HandlerContext, replay: Replay, receipt: Receipt, started: float
 ) -> CounterfactualResult | ClassResult:
     inputs = _recorded_inputs(context, receipt)
+    is_provisional = replay.stage is Stage.PROVISIONAL
     document = read_request(context.store, context.claim)
     if json.loads(document)["kind"] == "class":
         asked = ClassRequest.model_validate_json(document)
-        return class_result(context, asked, inputs, started, receipt.cuts)
+        explain = provisional_class_result if is_provisional else class_result
+        return explain(context, asked, inputs, started, receipt.cuts)
     request = CounterfactualRequest.model_validate_json(document)
-    repeat = provisional_result if replay.stage is Stage.PROVISIONAL else counterfactual_result
+    repeat = provisional_result if is_provisional else counterfactual_result
     return repeat(context, request, inputs, started, receipt.cuts)
 
 

@@ -227,6 +227,46 @@ def delete(explanation: ExplanationId, as_json: Json = False, url: Url = None) -
     print_json({"deleted": explanation}) if as_json else print_line(f"deleted {explanation}")
 
 
+@app.command("receipt")
+def receipt(
+    explanation: ExplanationId,
+    file: Annotated[Path, typer.Argument(help="File to write.")],
+    *,
+    stage: StageOption = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Save the signed receipt of an answer, which `d4explain verify` checks offline."""
+    require_folder_of(file)
+    with Client(url) as client:
+        content = client.receipt(explanation, stage)
+    write_file(file, content)
+    if as_json:
+        print_json({"file": file, "bytes": len(content)})
+    else:
+        print_line(f"wrote {file}")
+
+
+@app.command("result")
+def result(
+    explanation: ExplanationId,
+    file: Annotated[Path, typer.Argument(help="File to write.")],
+    *,
+    stage: StageOption = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Save an answer byte for byte, so that its SHA-256 is the one that its receipt signs."""
+    require_folder_of(file)
+    with Client(url) as client:
+        content = client.answer_file(explanation, stage)
+    write_file(file, content)
+    if as_json:
+        print_json({"file": file, "bytes": len(content)})
+    else:
+        print_line(f"wrote {file} ({len(content):,} bytes)")
+
+
 def _by_ending(file: Path) -> GraphFormat:
     for form in (GraphFormat.SVG, GraphFormat.GRAPHML):
         if file.suffix == f".{form}":

@@ -25,6 +25,13 @@ def require_folder_of(path: Path | None) -> None:
         raise CommandError(f"{path} cannot be written: it is a folder")
 
 
+def read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}") from error
+
+
 def write_file(path: Path, content: bytes) -> None:
     try:
         path.write_bytes(content)

@@ -75,9 +75,13 @@ def _show_first(
         return
     answers.wait(timeout, bars, "provisional")
     first = answers.result
-    if isinstance(first, CounterfactualResult) and first.stage is Stage.PROVISIONAL:
-        messages().print(counterfactual_table(first, class_names))
-        for line in [*stage_lines(first), *reason_lines(first)]:
+    if first.stage is Stage.PROVISIONAL:
+        if isinstance(first, CounterfactualResult):
+            table, reasons = counterfactual_table(first, class_names), reason_lines(first)
+        else:
+            table, reasons = class_table([first], class_names), []
+        messages().print(table)
+        for line in [*stage_lines(first), *reasons]:
             messages().print(line, soft_wrap=True)
 
 
@@ -89,6 +93,8 @@ def show_result(result: CounterfactualResult | ClassResult, class_names: list[st
             console.print(line, soft_wrap=True)
     else:
         console.print(class_table([result], class_names))
+        for line in stage_lines(result):
+            console.print(line, soft_wrap=True)
     if result.mmd is not None:
         console.print(mmd_table(result.mmd))
     for warning in result.warnings:

@@ -103,12 +103,12 @@ def _edits(counterfactual: Counterfactual) -> str:
     return format_edits(counterfactual.edits[:MAX_EDITS_SHOWN]) + suffix
 
 
-def stage_lines(result: CounterfactualResult) -> list[str]:
+def stage_lines(result: CounterfactualResult | ClassResult) -> list[str]:
     """Says that an answer is provisional and what the final one will add."""
     if result.stage is Stage.FINAL:
         return []
     return [
-        "[yellow]This answer is provisional: it was found by search, before any training.",
+        "[yellow]This answer is provisional: it was found before any training.",
         *(f"[yellow]The final answer will add {escape(what)}." for what in result.final_adds),
     ]
 

@@ -1,8 +1,8 @@
-"""Requests about deletion and holds."""
+"""Requests about deletion, holds, quotas and retention times."""
 
 from __future__ import annotations
 
-from d4explain.client.resources import Hold
+from d4explain.client.resources import Hold, Quotas, Retention
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.client.transport.operation import Operation
 
@@ -43,6 +43,35 @@ class DataLifeOperations:
     async def end_hold(self, resource_id: str) -> None:
         """End the hold of a resource; needs the scope admin."""
         await self._transport.send("DELETE", _path(resource_id))
+
+    @Operation
+    async def quotas(self) -> Quotas:
+        """What the tenant may use, and what it uses."""
+        return Quotas.model_validate(await self._transport.get("/v1/quotas"))
+
+    @Operation
+    async def retention(self) -> Retention:
+        """After how many days data is deleted."""
+        return Retention.model_validate(await self._transport.get("/v1/retention"))
+
+    @Operation
+    async def set_retention(
+        self,
+        *,
+        explanations: float | None = None,
+        jobs: float | None = None,
+        networks: float | None = None,
+        datasets: float | None = None,
+    ) -> Retention:
+        """Set all times in days: 0 keeps the data, None means the deployment's time."""
+        days = {
+            "explanations": explanations,
+            "jobs": jobs,
+            "networks": networks,
+            "datasets": datasets,
+        }
+        answer = await self._transport.send("PUT", "/v1/retention", json=days)
+        return Retention.model_validate(answer.json())
 
     @Operation
     async def holds(self) -> list[Hold]:

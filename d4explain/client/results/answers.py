@@ -90,7 +90,7 @@ class BaseAnswers(Sequence[Answer]):
         drawing = drawings.get((graph, alternative))
         if drawing is None:
             result = self.explanation.result
-            stage = result.stage if isinstance(result, CounterfactualResult) else Stage.FINAL
+            stage = Stage.FINAL if result is None else result.stage
             content = await graph_content(
                 self._transport, self.id, "svg", graph, alternative, stage=stage
             )

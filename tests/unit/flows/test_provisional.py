@@ -19,6 +19,7 @@ from d4explain.client.errors import UnsuccessfulJobError
 from d4explain.client.resources import Explanation
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import JobKind, JobState, Stage
+from d4explain.contracts.results import ClassResult
 from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.gnn.errors import RefusedError
 from store import jobs
@@ -39,6 +40,7 @@ from worker.loading.library import Library
 torch.set_num_threads(1)
 SMALL_DENOISER = {"steps": 8, "hidden": 4, "blocks": 1}
 TRAININGS = {JobKind.TRAIN, JobKind.WITNESSES}
+CLASS_QUESTION = {"kind": "class", "graph": None, "target_class": 1, "steps": 3, "candidates": 4}
 QUICK_WITNESSES = {JobKind.WITNESSES: partial(handle_witnesses, plans=QUICK)}
 
 
@@ -172,6 +174,33 @@ def test_a_question_about_a_new_gnn_is_answered_before_and_after_training(world:
     assert told[-1] == ("state", ended[0])
 
 
+def test_a_class_is_explained_from_the_data_before_the_denoiser_is_trained(world: World) -> None:
+    posted = world.asked(**CLASS_QUESTION)
+    assert [one["stage"] for one in posted["answers"]] == ["provisional", "final"]
+    world.work(JobKind.PROVISIONAL)
+    early = world.read(posted)
+    first = ClassResult.model_validate(early["result"])
+    assert (early["state"], first.stage, len(first.final_adds)) == (
+        "running",
+        Stage.PROVISIONAL,
+        1,
+    )
+    assert first.examples
+    assert {tuple(one.found_by) for one in first.examples} == {("data",)}
+    assert first.receipt.denoiser_sha256 is None
+    drawn = world.api.client.get(early["links"]["svg"]).text
+    assert "<title>Provisional: pattern of class 1" in drawn
+
+    world.work()
+    late = world.read(posted)
+    last = ClassResult.model_validate(late["result"])
+    assert (late["state"], last.stage, last.final_adds) == ("succeeded", Stage.FINAL, [])
+    assert last.receipt.denoiser_sha256 is not None
+    assert all(one.denoiser_likelihood is not None for one in last.examples)
+    stored = world.api.client.get(late["answers"][0]["url"])
+    assert stored.json() == early["result"]
+
+
 def test_drawings_say_which_answer_they_show(world: World) -> None:
     posted = world.asked()
     world.work(JobKind.PROVISIONAL)
@@ -208,12 +237,12 @@ def test_nothing_is_provisional_if_nothing_has_to_be_trained(
     world.work()
 
 
-def test_large_graphs_the_paper_and_classes_get_no_provisional_answer(world: World) -> None:
-    paper = {**SMALL_DENOISER, "recipe": "paper"}
+def test_large_graphs_and_the_paper_get_no_provisional_answer(world: World) -> None:
+    paper = {"explainer": "d4-paper", "denoiser": {**SMALL_DENOISER, "recipe": "paper", "seed": 99}}
     for body in (
         {"graph": ring(17)},  # above D4_EXACT_NODES
-        {"explainer": "d4-paper", "denoiser": {**paper, "seed": 99}},
-        {"kind": "class", "graph": None, "target_class": 1},
+        paper,
+        {**CLASS_QUESTION, **paper},
     ):
         posted = world.asked(**body)
         assert [one["stage"] for one in posted["answers"]] == ["final"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import networkx as nx
 import pytest
 import torch
@@ -168,18 +170,24 @@ def test_larger_variants_do_not_keep_a_pattern_off_the_shortlist() -> None:
     assert 5 in chosen
 
 
-def ranked(*patterns: tuple[int, int, set[int], set[int], float]) -> list[int]:
-    """Nodes, rings, graphs of the class, other graphs and gap ± .5 of each; 100 graphs a side."""
+def ranked(
+    *patterns: tuple[int, int, set[int], set[int], float], counts: Sequence[float] = ()
+) -> list[int]:
+    """Nodes, rings, graphs of the class, other graphs and gap ± .5 of each; 100 graphs a side.
+
+    `counts` are the occurrences per graph; 1 if not given.
+    """
     return ranking(
         [
             RankedPattern(
                 graph_of(nodes, _with_rings(nodes, rings)),
                 frozenset(own),
                 frozenset(others),
+                counts[place] if counts else 1.0,
                 gap,
                 0.5,
             )
-            for nodes, rings, own, others, gap in patterns
+            for place, (nodes, rings, own, others, gap) in enumerate(patterns)
         ],
         class_graphs=100,
         other_graphs=100,
@@ -200,6 +208,14 @@ def test_contrast_decides_then_rings_then_the_explained_gap() -> None:
     assert ranked((5, 1, all_graphs, set(), 1.0), (5, 1, most, set(), 2.0))[0] == 1
     assert ranked((5, 1, most, set(), 1.4), (6, 1, all_graphs, set(), 2.0))[0] == 0  # as large
     assert ranked((5, 1, most, set(), 1.2), (6, 1, all_graphs, set(), 2.0))[0] == 1
+
+
+def test_of_patterns_that_explain_as_much_the_more_frequent_comes_first() -> None:
+    own, none = set(range(90)), set[int]()
+    part, motif = (4, 1, own, none, 2.0), (6, 1, own, none, 1.6)
+    assert ranked(part, motif, counts=[1.0, 1.9])[0] == 1
+    assert ranked(part, motif, counts=[1.7, 1.9])[0] == 0  # about as frequent, and smaller
+    assert ranked(part, (6, 1, own, none, 1.2), counts=[1.0, 1.9])[0] == 0  # explains less
 
 
 def test_contrasts_are_near_within_two_errors_of_their_difference() -> None:

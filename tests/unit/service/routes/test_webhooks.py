@@ -186,6 +186,13 @@ def test_requests_notify_their_own_webhook_once(hooked: Any) -> None:
     assert SECRET not in hooked.client.get(f"/v1/explanations/{explained['id']}").text
 
 
+@pytest.mark.parametrize("webhook", [None, {"url": URL, "secret": SECRET}])
+def test_class_explanations_take_a_webhook(hooked: Any, webhook: Any) -> None:
+    body = {"kind": "class", "gnn": hooked.gnn(), "dataset": hooked.dataset(), "target_class": 0}
+    accepted = hooked.client.post("/v1/explanations", json={**body, "webhook": webhook})
+    assert accepted.status_code == 202, accepted.text
+
+
 def test_the_log_shows_attempts_and_sends_again(hooked: Any) -> None:
     webhook = create(hooked, events=["job.canceled"])
     job = hooked.client.post(

@@ -1,0 +1,294 @@
+"""A Hypothesis state machine: two tenants and a worker against the API, compared with a model.
+
+`test_job_life` runs it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from sqlalchemy import update
+
+from d4explain.contracts.job_states import JobState
+from d4explain.contracts.scopes import Scope
+from store import jobs
+from store.access import api_keys
+from store.database.sessions import now
+from store.database.tables import Job
+from store.errors import LeaseLost
+from store.jobs import Claim
+from tests.conftest import Deployment
+
+TENANTS = ("first", "second")
+MAX_ATTEMPTS = 3  # the default of a deployment
+
+
+@dataclass
+class ModelJob:
+    tenant: str
+    gnn: str
+    state: JobState = JobState.QUEUED
+    attempts: int = 0
+    has_started: bool = False
+    cancel_requested: bool = False
+    retried: bool = False
+
+
+@dataclass
+class Tenant:
+    name: str
+    key: str
+    gnns: set[str] = field(default_factory=set)
+
+
+class JobLife(RuleBasedStateMachine):
+    """Everything that users and workers can do with prediction jobs, in any order."""
+
+    api: Deployment  # shared by all runs; each run has tenants of its own
+    job_ids = Bundle("job_ids")
+    claims = Bundle("claims")
+    numbers = itertools.count()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: dict[str, ModelJob] = {}
+        self.by_key: dict[tuple[str, str], str] = {}  # tenant and Idempotency-Key
+        self.tenants = {name: self._tenant(name) for name in TENANTS}
+
+    def _tenant(self, name: str) -> Tenant:
+        own = f"{name}-{next(self.numbers)}-{secrets.token_hex(3)}"
+        with self.api.store.database.transaction() as session:
+            key = api_keys.create(session, tenant=own, name="run", scopes=list(Scope)).text
+        owner = Deployment(self.api.store, self.api.client, own)
+        return Tenant(own, key, {owner.gnn() for _ in range(2)})
+
+    def _send(self, tenant: str, method: str, path: str, **options: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.tenants[tenant].key}", "Prefer": "wait=0"}
+        headers |= options.pop("headers", {})
+        answer = self.api.client.request(method, path, headers=headers, **options)
+        assert answer.status_code < 500, answer.text
+        return answer
+
+    # What users do.
+
+    @rule(
+        target=job_ids,
+        tenant=st.sampled_from(TENANTS),
+        of=st.sampled_from(TENANTS),
+        key=st.sampled_from(["", "a", "b"]),
+        position=st.integers(0, 1),
+    )
+    def predict(self, tenant: str, of: str, key: str, position: int) -> str:
+        """With a GNN of `of`, which only its own tenant sees."""
+        gnns = sorted(self.tenants[of].gnns)
+        gnn = gnns[position] if position < len(gnns) else "gnn_01m7r4xdp18fvewk6d29"
+        key = key and f"{key}-{gnn}"
+        answer = self._send(
+            tenant,
+            "POST",
+            f"/v1/gnns/{gnn}/predictions",
+            json={"graph": self.api.graph()},
+            headers={"Idempotency-Key": key} if key else {},
+        )
+        known = self.by_key.get((tenant, key)) if key else None
+        if known is not None:
+            assert answer.is_success, answer.text
+            assert answer.json()["job"]["id"] == known
+            return known
+        if gnn not in self.tenants[tenant].gnns:
+            assert answer.status_code == 404, answer.text
+            return "job_01m7r4xdp18fvewk6d29"
+        assert answer.status_code == 202, answer.text
+        job = str(answer.json()["job"]["id"])
+        assert job not in self.jobs
+        self.jobs[job] = ModelJob(tenant, gnn)
+        if key:
+            self.by_key[tenant, key] = job
+        return job
+
+    @rule(tenant=st.sampled_from(TENANTS), job=job_ids)
+    def cancel(self, tenant: str, job: str) -> None:
+        answer = self._send(tenant, "POST", f"/v1/jobs/{job}/cancel")
+        known = self._visible(tenant, job)
+        if known is None:
+            assert answer.status_code == 404
+        elif known.state.is_terminal:
+            assert answer.status_code == 409
+        elif known.state is JobState.RUNNING:
+            assert answer.status_code == 202
+            known.cancel_requested = True
+        else:
+            assert answer.status_code == 200
+            known.state, known.cancel_requested = JobState.CANCELED, True
+
+    @rule(target=job_ids, tenant=st.sampled_from(TENANTS), job=job_ids)
+    def retry(self, tenant: str, job: str) -> str:
+        answer = self._send(tenant, "POST", f"/v1/jobs/{job}/retry")
+        known = self._visible(tenant, job)
+        if known is None:
+            assert answer.status_code == 404
+            return job
+        if not known.state.is_terminal or known.state is JobState.SUCCEEDED or known.retried:
+            assert answer.status_code == 409, answer.text
+            return job
+        if known.gnn not in self.tenants[tenant].gnns:
+            assert answer.status_code in {404, 409}, answer.text
+            return job
+        assert answer.status_code == 202, answer.text
+        known.retried = True
+        again = str(answer.json()["id"])
+        self.jobs[again] = ModelJob(tenant, known.gnn)
+        return again
+
+    @rule(tenant=st.sampled_from(TENANTS), of=st.sampled_from(TENANTS), position=st.integers(0, 1))
+    def delete_gnn(self, tenant: str, of: str, position: int) -> None:
+        gnns = sorted(self.tenants[of].gnns)
+        if position >= len(gnns):
+            return
+        gnn = gnns[position]
+        answer = self._send(tenant, "DELETE", f"/v1/gnns/{gnn}")
+        if tenant != of:
+            assert answer.status_code == 404, answer.text
+        elif any(job.gnn == gnn and not job.state.is_terminal for job in self.jobs.values()):
+            assert answer.status_code == 409, answer.text
+        else:
+            assert answer.status_code == 204, answer.text
+            self.tenants[of].gnns.remove(gnn)
+
+    @rule(tenant=st.sampled_from(TENANTS))
+    def replace_key(self, tenant: str) -> None:
+        """The old key is revoked; a process may still know it for two seconds, so ask the store."""
+        owner = self.tenants[tenant]
+        with self.api.store.database.transaction() as session:
+            old = api_keys.authenticate(session, owner.key)
+            assert old is not None
+            new = api_keys.rotate(session, old.id, owner.name, overlap_seconds=60)
+            api_keys.revoke(session, old.id, owner.name)
+            assert api_keys.authenticate(session, owner.key) is None
+        owner.key = new.text
+
+    # What workers and time do.
+
+    @rule(target=claims, job=job_ids)
+    def claim(self, job: str) -> Claim | None:
+        with self.api.store.database.transaction() as session:
+            claim = jobs.claim(session, job, "worker", 60)
+        known = self.jobs.get(job)
+        may_run = known is not None and known.state is JobState.QUEUED
+        assert (claim is not None) == may_run
+        if known is not None and claim is not None:
+            known.state, known.attempts = JobState.RUNNING, known.attempts + 1
+            known.has_started = True
+        return claim
+
+    @rule(claim=consumes(claims), ending=st.sampled_from(["succeed", "fail", "break", "release"]))
+    def end(self, claim: Claim | None, ending: str) -> None:
+        """A worker ends its attempt, which may have lost its lease since."""
+        if claim is None:
+            return
+        known = self.jobs[claim.job_id]
+        try:
+            with self.api.store.database.transaction() as session:
+                row = jobs.get(session, claim.job_id, tenant=claim.tenant)
+                is_held = (row.state, row.attempt) == (JobState.RUNNING, claim.attempt)
+                match ending:
+                    case "succeed":
+                        jobs.succeed(session, claim, {"kind": "predictions"})
+                    case "release":
+                        jobs.release(session, claim)
+                    case _:
+                        jobs.fail(session, claim, "test", "failed", retryable=ending == "break")
+        except LeaseLost:
+            assert not is_held
+            return
+        assert is_held
+        assert known.state is JobState.RUNNING
+        if ending == "release":
+            known.attempts -= 1
+        if ending == "succeed":
+            known.state = JobState.SUCCEEDED
+        elif known.cancel_requested:
+            known.state = JobState.CANCELED
+        elif ending == "release" or (ending == "break" and known.attempts < MAX_ATTEMPTS):
+            known.state = JobState.QUEUED
+        else:
+            known.state = JobState.FAILED
+
+    @rule(job=job_ids)
+    def lose_worker(self, job: str) -> None:
+        """The worker of a running job dies; the reaper finds it after the lease."""
+        known = self.jobs.get(job)
+        self._let_pass(job, Job.lease_until)
+        if known is None or known.state is not JobState.RUNNING:
+            return
+        if known.cancel_requested:
+            known.state = JobState.CANCELED
+        else:
+            used_up = known.attempts >= MAX_ATTEMPTS
+            known.state = JobState.FAILED if used_up else JobState.QUEUED
+
+    @rule(job=job_ids)
+    def wait_too_long(self, job: str) -> None:
+        """No worker starts a queued job within its queue time."""
+        self._let_pass(job, Job.expires_at)
+        known = self.jobs.get(job)
+        if known is not None and known.state is JobState.QUEUED and not known.has_started:
+            known.state = JobState.EXPIRED
+
+    def _let_pass(self, job: str, column: Any) -> None:
+        with self.api.store.database.transaction() as session:
+            session.execute(
+                update(Job)
+                .where(Job.id == job, column.is_not(None))
+                .values({column: now() - 1})
+                .execution_options(synchronize_session=False)
+            )
+        with self.api.store.database.transaction() as session:
+            jobs.reap(session)
+
+    def _visible(self, tenant: str, job: str) -> ModelJob | None:
+        known = self.jobs.get(job)
+        return known if known is not None and known.tenant == tenant else None
+
+    # What always holds.
+
+    @invariant()
+    def each_tenant_lists_its_own_jobs(self) -> None:
+        for tenant in TENANTS:
+            listed = self._send(tenant, "GET", "/v1/jobs?limit=200&kind=predict").json()["items"]
+            shown = {one["id"]: (one["state"], one["attempt"]) for one in listed}
+            mine = {id_: job for id_, job in self.jobs.items() if job.tenant == tenant}
+            assert shown == {id_: (job.state, job.attempts) for id_, job in mine.items()}
+            assert {one["id"] for one in listed if one["cancel_requested"]} == {
+                id_ for id_, job in mine.items() if job.cancel_requested
+            }
+
+    def teardown(self) -> None:
+        """Ends what is left: the next run reaps too."""
+        ended = {"state": JobState.CANCELED, "lease_until": None}
+        left = [id_ for id_, job in self.jobs.items() if not job.state.is_terminal]
+        with self.api.store.database.transaction() as session:
+            session.execute(
+                update(Job)
+                .where(Job.id.in_(left))
+                .values(ended)
+                .execution_options(synchronize_session=False)
+            )
+
+
+def options(runs: int, steps: int) -> settings:
+    return settings(
+        max_examples=runs,
+        stateful_step_count=steps,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
