@@ -36,8 +36,8 @@ def main() -> None:
         for group in (1, 16, 64):
             times: dict[bool, list[float]] = {False: [], True: []}
             for _ in range(options.groups):
-                for audited in times:  # in turns, so that a busy machine slows both
-                    times[audited].append(seconds_per_group(database, group, audited=audited))
+                for audited, measured in times.items():  # in turns: a busy machine slows both
+                    measured.append(seconds_per_group(database, group, audited=audited))
             ratio = median(times[True]) / median(times[False])
             print(f"{group:3d} submissions per transaction: {ratio:.2f} times as long")
         database.close()
