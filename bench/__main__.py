@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from bench.classes.comparison import CLASS_KEYS, class_rows
 from bench.classes.comparison import DATASETS as CLASS_DATASETS
-from bench.classes.comparison import class_rows
 from bench.classes.figures import ClassRow
 from bench.console import command_line, console, show_progress, write_rows
 from bench.counterfactuals.ablation import DATASETS as ABLATION_DATASETS
@@ -238,11 +238,17 @@ def classes(
     budget: Annotated[float, typer.Option(help="training seconds per denoiser")] = 60,
     seeds: Annotated[int, typer.Option(min=1, help="explanations of each class")] = 10,
     full: Annotated[bool, typer.Option("--full", help="add the paper's grid of K and T")] = False,
+    label: Annotated[
+        list[int] | None, typer.Option("--class", help="repeatable; default: those with a motif")
+    ] = None,
     seed: Seed = 0,
     json_file: Json = None,
     save: Save = False,
 ) -> None:
-    """Compare class explanations: ours, patterns mined without a denoiser, Algorithm 1."""
+    """Compare class explanations: ours, patterns mined without a denoiser, Algorithm 1.
+
+    `--keep` saves every row as soon as it is measured, so that a long run may be interrupted.
+    """
     rows: list[ClassRow] = []
     documents: list[dict[str, Any]] = []
     for name in dataset or CLASS_DATASETS:
@@ -255,12 +261,16 @@ def classes(
                 budget=budget,
                 seeds=seeds,
                 full=full,
+                labels=label,
                 seed=seed,
                 on_progress=on_progress,
             ):
                 rows.append(row)
                 documents.append(document)
-    write_rows(context, documents, json_file, save)
+                if save:
+                    saved = {**document, "command": command_line(context)}
+                    merge_rows("classes", [saved], CLASS_KEYS)
+    write_rows(context, documents, json_file, save=False)
     for table in class_tables(rows):
         console.print(table)
 
