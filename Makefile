@@ -6,7 +6,7 @@ SERVE_STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 PIP_INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: install install-dev demo serve test test-all check audit bench report dashboard swagger-ui kustomize clean
+.PHONY: install install-dev demo serve test test-all chaos check audit bench report dashboard swagger-ui kustomize clean
 
 # `install` is what the service and the demo need; `install-dev` adds the tools of the other targets.
 install: $(SERVE_STAMP)
@@ -42,6 +42,13 @@ test-all: install-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit -m '' $(PARALLEL)
 	$(BIN)/python -m pytest tests/e2e tests/integration tests/browser -m 'not alone' $(PARALLEL) --no-loadscope-reorder
 	$(BIN)/python -m pytest tests/e2e tests/integration -m alone
+
+# Kills processes while jobs run and judges the history; docs/reliability.md has the figures.
+CHAOS_JOBS ?= 1000
+CHAOS_SEED ?= 1
+CHAOS_DATABASE ?= sqlite
+chaos: install-dev
+	$(BIN)/python -m tests.chaos --jobs $(CHAOS_JOBS) --seed $(CHAOS_SEED) --database $(CHAOS_DATABASE)
 
 check: install-dev
 	$(BIN)/ruff check .

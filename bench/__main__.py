@@ -14,8 +14,8 @@ from bench.ablation.comparison import DATASETS as ABLATION_DATASETS
 from bench.ablation.comparison import KEYS as ABLATION_KEYS
 from bench.ablation.comparison import VARIANTS, measure_ablation
 from bench.ablation.tables import ablation_page, saved_ablation
+from bench.classes.comparison import CLASS_KEYS, class_rows
 from bench.classes.comparison import DATASETS as CLASS_DATASETS
-from bench.classes.comparison import class_rows
 from bench.classes.figures import ClassRow
 from bench.console import command_line, console, show_progress, write_rows
 from bench.counterfactuals.comparison import compare_methods
@@ -243,11 +243,17 @@ def classes(
     budget: Annotated[float, typer.Option(help="training seconds per denoiser")] = 60,
     seeds: Annotated[int, typer.Option(min=1, help="explanations of each class")] = 10,
     full: Annotated[bool, typer.Option("--full", help="add the paper's grid of K and T")] = False,
+    label: Annotated[
+        list[int] | None, typer.Option("--class", help="repeatable; default: those with a motif")
+    ] = None,
     seed: Seed = 0,
     json_file: Json = None,
     save: Save = False,
 ) -> None:
-    """Compare class explanations: ours, patterns mined without a denoiser, Algorithm 1."""
+    """Compare class explanations: ours, patterns mined without a denoiser, Algorithm 1.
+
+    `--keep` saves every row as soon as it is measured, so that a long run may be interrupted.
+    """
     rows: list[ClassRow] = []
     documents: list[dict[str, Any]] = []
     for name in dataset or CLASS_DATASETS:
@@ -260,12 +266,16 @@ def classes(
                 budget=budget,
                 seeds=seeds,
                 full=full,
+                labels=label,
                 seed=seed,
                 on_progress=on_progress,
             ):
                 rows.append(row)
                 documents.append(document)
-    write_rows(context, documents, json_file, save)
+                if save:
+                    saved = {**document, "command": command_line(context)}
+                    merge_rows("classes", [saved], CLASS_KEYS)
+    write_rows(context, documents, json_file, save=False)
     for table in class_tables(rows):
         console.print(table)
 

@@ -21,8 +21,8 @@ from d4explain.contracts.errors import PluginError
 from d4explain.contracts.spec_checks.layer_types import check_plugins
 from service.app import create_app
 from service.context import CONNECTIONS, Context
+from service.http.access.key_lookup import keys_exist
 from service.http.admission import Capacity
-from service.http.key_lookup import keys_exist
 from service.http.origins import is_loopback
 from service.http.server_protocol import BoundedHttpProtocol
 from store.database import schema
@@ -99,6 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
             port=settings.port,
             http=BoundedHttpProtocol,
             log_config=None,
+            proxy_headers=False,  # `GatewayHeaders` reads them
             access_log=False,  # `service.telemetry` writes one line per request
             server_header=False,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,

@@ -7,18 +7,20 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
+from starlette.middleware.cors import CORSMiddleware
 
 from d4explain.contracts.defaults import MIB
 from service.context import Context
 from service.http import problems
+from service.http.access.authentication import Authentication
+from service.http.access.failed_keys import FailedKeys
+from service.http.access.gateway import GatewayHeaders
+from service.http.access.key_lookup import KeyLookup
 from service.http.admission import Admission, Capacity
 from service.http.auditing import Auditing
-from service.http.authentication import Authentication
 from service.http.body_limits import BodyLimit, BodyMemory
-from service.http.failed_keys import FailedKeys
-from service.http.key_lookup import KeyLookup
 from service.http.openapi import install_openapi
-from service.http.origins import OriginCheck, allowed_hosts
+from service.http.origins import OriginCheck, allowed_hosts, allowed_origins
 from service.http.request_rates import RequestRates
 from service.http.waiting import JobWatcher
 from service.routes import (
@@ -38,6 +40,7 @@ from service.routes import (
     reports,
     webhooks,
 )
+from service.routes.access import keys, links, sessions
 from service.routes.data_life import holds, tenant_policies
 from service.routes.receipts import audit_log, receipts, replays
 from service.signer import Signer
@@ -45,9 +48,10 @@ from service.submission.explanation_submissions import Submissions
 from service.telemetry import JobMetrics, RequestMetrics, Telemetry
 from store.queue.dispatcher import Dispatcher
 from store.queue.job_notifications import JobNotifications
+from store.settings import Settings
 from store.store import Store
 
-_ROUTERS = [
+ROUTERS = [
     module.router
     for module in (
         explanations,  # first, since it gets most requests: Starlette tries the routes in order
@@ -67,11 +71,22 @@ _ROUTERS = [
         tenant_policies,
         receipts,
         audit_log,
+        links,
+        keys,
+        sessions,
         health,
         dashboard,
         docs,
     )
 ]
+# What pages of listed sites may send and read, besides what every page may.
+_REQUEST_HEADERS = (
+    "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID", "Prefer",
+)  # fmt: skip
+_RESPONSE_HEADERS = (
+    "ETag", "Idempotency-Replayed", "Link", "Location", "Preference-Applied", "Retry-After",
+    "WWW-Authenticate",
+)  # fmt: skip
 _GRAPH_PATHS = frozenset({"/v1/datasets", "/v1/explanations"})
 _DESCRIPTION = """
 Explains trained graph neural networks: the smallest realistic change to a graph that changes the
@@ -111,6 +126,7 @@ def create_app(
     heartbeat_seconds: float = 15.0,
 ) -> FastAPI:
     """The application; a dispatcher, if given, runs as long as the application."""
+    key_lookup = KeyLookup(store.database)
     job_watcher = JobWatcher(store.database, notifications)
     submissions = Submissions(store)
 
@@ -145,16 +161,17 @@ def create_app(
         submissions=submissions,
         signer=Signer(store),
         job_watcher=job_watcher,
+        keys=key_lookup,
         wake_dispatcher=dispatcher.notify if dispatcher is not None else lambda *_: None,
         ping_broker=ping_broker,
         heartbeat_seconds=heartbeat_seconds,
     )
     app.state.registry = CollectorRegistry()
     app.state.registry.register(JobMetrics(store.database))
-    for router in _ROUTERS:
+    for router in ROUTERS:
         app.include_router(router)
-    problems.install(app, [*app.routes, *(route for router in _ROUTERS for route in router.routes)])
-    install_openapi(app, _ROUTERS)
+    problems.install(app, [*app.routes, *(route for router in ROUTERS for route in router.routes)])
+    install_openapi(app, ROUTERS)
     # The middleware added last is the outermost.
     app.add_middleware(Auditing, database=store.database)
     app.add_middleware(
@@ -164,14 +181,30 @@ def create_app(
         on_disk=frozenset({large_graphs.PATH}),
     )
     app.add_middleware(RequestRates, database=store.database)
-    app.add_middleware(Authentication, keys=KeyLookup(store.database), failures=FailedKeys())
-    app.add_middleware(
-        OriginCheck, hosts=allowed_hosts(store.settings.allowed_hosts, store.settings.host)
-    )
+    app.add_middleware(Authentication, keys=key_lookup, failures=FailedKeys())
     app.add_middleware(Admission, capacity=capacity or Capacity(), upload_path=large_graphs.PATH)
+    _add_origin_middleware(app, store.settings)
     app.add_middleware(problems.UnhandledErrors)
     app.add_middleware(Telemetry, metrics=RequestMetrics(app.state.registry))
     return app
+
+
+def _add_origin_middleware(app: FastAPI, settings: Settings) -> None:
+    origins = allowed_origins(settings.allowed_origins)
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=_REQUEST_HEADERS,
+            expose_headers=_RESPONSE_HEADERS,
+            allow_credentials=False,  # pages of other sites send a key, never a cookie
+        )
+    app.add_middleware(
+        OriginCheck, hosts=allowed_hosts(settings.allowed_hosts, settings.host), origins=origins
+    )
+    if settings.trusted_proxies:
+        app.add_middleware(GatewayHeaders, trusted=settings.trusted_proxies)
 
 
 def _body_limits(store: Store) -> Callable[[str], int]:

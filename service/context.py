@@ -12,6 +12,7 @@ from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
 from service.drawing.drawing_queue import Drawings
+from service.http.access.key_lookup import KeyLookup
 from service.http.bodies import LARGE_BODY_BYTES
 from service.http.reading_process import ReadingProcess
 from service.http.waiting import JobWatcher
@@ -35,6 +36,7 @@ class Context:
     signer: Signer
     job_watcher: JobWatcher
     wake_dispatcher: Callable[..., None]  # call it with the queued jobs, or without arguments
+    keys: KeyLookup
     ping_broker: Callable[[], bool] | None  # None without a broker
     heartbeat_seconds: float = 15.0  # between comments on an idle event stream
     body_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))

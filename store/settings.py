@@ -117,6 +117,18 @@ class Settings(BaseSettings):
         "are always accepted; `*` accepts any host.",
         shown="none",
     )
+    allowed_origins: str = _setting(
+        "",
+        "Web sites whose pages may use the API with a key, comma-separated, such as "
+        "`https://dash.example.org`. Cookies of other sites never count.",
+        shown="none",
+    )
+    trusted_proxies: str = _setting(
+        "",
+        "Addresses or networks of gateways, comma-separated, whose headers `X-Forwarded-For`, "
+        "`X-Forwarded-Proto` and `X-Forwarded-Host` the API believes.",
+        shown="none",
+    )
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)] = (
         _setting("INFO", "`DEBUG`, `INFO`, `WARNING` or `ERROR`. Logs are JSON lines.")
     )

@@ -65,7 +65,7 @@ class Deployment:
         from store.catalogue import gnns  # noqa: PLC0415
 
         spec = self.spec(features, classes)
-        digest = self.store.artifacts.put(self.weights(features, classes))
+        digest = self.store.artifacts.of(self.tenant).put(self.weights(features, classes))
         with self.store.database.transaction() as session:
             gnn, job = gnns.create(
                 session, name="a GNN", spec=spec, weights_digest=digest, tenant=self.tenant
@@ -172,12 +172,12 @@ class Deployment:
                     check = ProbeCheck(name="probe", passed=passed, detail=result or "fine")
                     gnns.finish(session, claim, ProbeReport(passed=passed, checks=[check]))
                 case jobs.JobKind.TRAIN:
-                    digest = self.store.artifacts.put(b"weights")
+                    digest = self.store.artifacts.of(self.tenant).put(b"weights")
                     denoisers.finish(
                         session, claim, weights_digest=digest, shape={}, metrics={"loss": 0.1}
                     )
                 case jobs.JobKind.WITNESSES:
-                    digest = self.store.artifacts.put(b"witnesses")
+                    digest = self.store.artifacts.of(self.tenant).put(b"witnesses")
                     witness_sets.finish(
                         session, claim, weights_digest=digest, description={}, metrics={}
                     )
@@ -187,12 +187,16 @@ class Deployment:
                     provisional = result or self.result().model_copy(
                         update={"stage": Stage.PROVISIONAL, "final_adds": ["verdicts"]}
                     )
-                    digest = self.store.artifacts.put(provisional.model_dump_json().encode())
+                    digest = self.store.artifacts.of(self.tenant).put(
+                        provisional.model_dump_json().encode()
+                    )
                     explanations.finish_provisional(
                         session, claim, result_digest=digest, summary={"found": 1}
                     )
                 case _:
-                    digest = self.store.artifacts.put(result.model_dump_json().encode())
+                    digest = self.store.artifacts.of(self.tenant).put(
+                        result.model_dump_json().encode()
+                    )
                     summary = {"found": 1}
                     explanations.finish(session, claim, result_digest=digest, summary=summary)
             jobs.succeed(session, claim, inline)

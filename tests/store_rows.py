@@ -33,11 +33,12 @@ def create_ready_gnn(
     session: Session,
     weights_digest: str = "1" * 64,
     *,
+    name: str = "gnn",
     spec: GnnSpecDocument = SPEC,
     tenant: str = DEFAULT_TENANT,
 ) -> Gnn:
     gnn, job = gnns.create(
-        session, name="gnn", spec=spec, weights_digest=weights_digest, tenant=tenant
+        session, name=name, spec=spec, weights_digest=weights_digest, tenant=tenant
     )
     claim = claim_job(session, job.id)
     gnns.finish(session, claim, PASSED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -30,6 +30,8 @@ _OTHER_SIZES = (6, 8)
 _SIZED_LABELS = {"tree_grids": (1,), "tree_cycle": (1,)}
 # Classes with a motif that only fits larger patterns: the 3 × 3 grid.
 _LARGER = {("ba3motif", 1): (9,), ("ba3motif_roles", 1): (9,)}
+# What distinguishes the rows of a data set.
+CLASS_KEYS = ("label", "nodes", "method", "k", "t")
 # Classes that have a known truth.
 _LABELS = {"ba_shapes": (1, 2, 3), "mutagenicity": (0,)}
 
@@ -41,6 +43,7 @@ def class_rows(
     budget: float,
     seeds: int,
     full: bool,
+    labels: Sequence[int] | None = None,
     seed: int,
     on_progress: OnProgress,
 ) -> Iterator[tuple[ClassRow, dict[str, Any]]]:
@@ -50,7 +53,7 @@ def class_rows(
     a size, and those of the paper's grid, have one seed.
     """
     run = ClassRun(target, task.train.graphs, budget=budget, seed=seed, on_progress=on_progress)
-    for label in _LABELS.get(task.name, range(task.classes)):
+    for label in labels or _LABELS.get(task.name) or range(task.classes):
         if not run.has_class(label):
             continue
         for nodes, method, count in _cases(task.name, label, seeds, full):

@@ -14,7 +14,7 @@ from typing import Any, Self, Unpack
 
 import httpx
 
-from d4explain.client.address import api_address
+from d4explain.client.address import api_address, api_key_headers
 from d4explain.client.graph_formats.posted_graphs import Graphs
 from d4explain.client.operations.data_life import DataLifeOperations
 from d4explain.client.operations.datasets import DatasetOperations
@@ -27,6 +27,7 @@ from d4explain.client.operations.explanation_requests import (
 from d4explain.client.operations.explanations import ExplanationOperations
 from d4explain.client.operations.gnns import GnnOperations
 from d4explain.client.operations.jobs import JobOperations
+from d4explain.client.operations.keys import KeyOperations
 from d4explain.client.operations.receipts import ReceiptOperations
 from d4explain.client.operations.resource_paths import DatasetReference, GnnReference
 from d4explain.client.operations.webhooks import WebhookOperations
@@ -50,6 +51,7 @@ class Operations(
     ExplanationOperations,
     JobOperations,
     ReceiptOperations,
+    KeyOperations,
     WebhookOperations,
     DataLifeOperations,
 ):
@@ -81,6 +83,7 @@ class Client(Operations, BlockingCaller):
     Without `url` it takes D4_URL, or finds the stack that runs on this machine. A request that the
     API cannot take now is sent again, `attempts` times at most, when `Retry-After` allows. `proxy`
     is the URL of an HTTP proxy; `headers` are sent with every request, for example to a gateway.
+    Without `api_key` it takes D4_API_KEY, if there is one.
     """
 
     def __init__(
@@ -91,9 +94,12 @@ class Client(Operations, BlockingCaller):
         attempts: int = ATTEMPTS,
         proxy: str | None = None,
         headers: Mapping[str, str] | None = None,
+        api_key: str | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        options = ConnectionOptions(api_address(url).rstrip("/"), timeout, proxy, headers or {})
+        options = ConnectionOptions(
+            api_address(url).rstrip("/"), timeout, proxy, api_key_headers(headers, api_key)
+        )
         connection = BlockingConnection(options, transport)
         self._transport = HttpTransport(options.url, connection, attempts)
 
@@ -143,9 +149,12 @@ class AsyncClient(Operations, AsyncCaller):
         attempts: int = ATTEMPTS,
         proxy: str | None = None,
         headers: Mapping[str, str] | None = None,
+        api_key: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        options = ConnectionOptions(api_address(url).rstrip("/"), timeout, proxy, headers or {})
+        options = ConnectionOptions(
+            api_address(url).rstrip("/"), timeout, proxy, api_key_headers(headers, api_key)
+        )
         connection = AsyncConnection(options, transport)
         self._transport = HttpTransport(options.url, connection, attempts)
 

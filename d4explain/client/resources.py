@@ -165,6 +165,38 @@ class NewWebhook(Webhook):
     secret: str = Field(repr=False)
 
 
+class ApiKey(Resource):
+    id: str
+    name: str
+    prefix: str  # how the key begins
+    scopes: list[str]
+    state: str
+    created_at: str
+    expires_at: str | None = None
+    revoked_at: str | None = None
+    last_used_at: str | None = None
+    rotated_from: str | None = None
+
+
+class NewApiKey(ApiKey):
+    """The API shows the key only once."""
+
+    key: str = Field(repr=False)
+
+
+class Link(Resource):
+    id: str
+    explanation: str
+    created_at: str
+    expires_at: str
+
+
+class NewLink(Link):
+    """The API shows the URL only once; its token opens the explanation."""
+
+    url: str = Field(repr=False)
+
+
 class DeliveryAttempt(Resource):
     at: str
     status: int | None = None

@@ -7,6 +7,11 @@ from enum import StrEnum
 DEFAULT_TENANT = "default"  # owns everything in a deployment without keys
 
 
+class TokenKind(StrEnum):
+    SESSION = "session"  # of a browser; may do what its key may do
+    LINK = "link"  # reads one explanation
+
+
 class Scope(StrEnum):
     READ = "read"  # read everything of the tenant
     EXPLAIN = "explain"  # ask for explanations and predictions, cancel and retry jobs

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from service.examples.access import (
+    KEY,
+    KEY_IN,
+    LINK,
+    NEW_KEY,
+    NEW_LINK,
+    ROTATED_KEY,
+    SESSION,
+)
 from service.examples.class_explanations import CLASS_EXPLANATION
 from service.examples.data_life import (
     HOLD,
@@ -108,12 +117,17 @@ __all__ = [
     "HOLD",
     "HOLDS",
     "HOLD_IN",
+    "KEY",
+    "KEY_IN",
     "LARGE_DATASET",
     "LARGE_LINES",
     "LARGE_NODE_IN",
     "LETTER",
+    "LINK",
     "LISTED_EXPLANATION",
     "MANY_IN",
+    "NEW_KEY",
+    "NEW_LINK",
     "NEW_WEBHOOK",
     "NODES_IN",
     "NODE_PREDICTIONS",
@@ -135,7 +149,9 @@ __all__ = [
     "RETENTION",
     "RETENTION_IN",
     "RETRY_JOB",
+    "ROTATED_KEY",
     "SEARCH_IN",
+    "SESSION",
     "SIGNING_KEYS",
     "SVG",
     "TRAINING_DENOISER",

@@ -17,10 +17,14 @@ _PROBLEMS: dict[HTTPStatus, tuple[str, str, list[dict[str, str]]]] = {
         "Line 3, column 17: Expecting ',' delimiter",
         [],
     ),
+    HTTPStatus.UNAUTHORIZED: (
+        "unauthorized",
+        "The key is unknown, expired or revoked.",
+        [],
+    ),
     HTTPStatus.FORBIDDEN: (
-        "foreign-origin",
-        "Origin header 'https://other.example' is another site; this API rejects requests from "
-        "pages of other sites.",
+        "missing-scope",
+        "This request needs the scope register; the key has read, explain.",
         [],
     ),
     HTTPStatus.NOT_FOUND: (
@@ -57,6 +61,12 @@ _PROBLEMS: dict[HTTPStatus, tuple[str, str, list[dict[str, str]]]] = {
                 "detail": 'there is no node with the id "q"',
             }
         ],
+    ),
+    HTTPStatus.TOO_MANY_REQUESTS: (
+        "too-many-requests",
+        "This client already has 128 requests, the limit per client; try again when one of them "
+        "has ended.",
+        [],
     ),
     HTTPStatus.INTERNAL_SERVER_ERROR: (
         "internal",

@@ -65,13 +65,14 @@ def read_large(
         reject("/edge_index", "the graph has no edges; the edit budget is a share of its edges")
     lowest = int(min(sources.min(), targets.min()))
     highest = int(max(sources.max(), targets.max()))
+    if lowest < 0:
+        reject("/edge_index", f"has the node {lowest}; nodes are numbered from 0")
     if x is None:
         _check_count("/edge_index", highest + 1, "nodes", limits.max_large_nodes)
         x = np.ones((highest + 1, 1), dtype=np.float32)
         noted.constant_features = True
-    if lowest < 0 or highest >= len(x):
-        unknown = lowest if lowest < 0 else highest
-        reject("/edge_index", f"has the node {unknown}; the nodes are 0 to {len(x) - 1:,}")
+    if highest >= len(x):
+        reject("/edge_index", f"has the node {highest}; the nodes are 0 to {len(x) - 1:,}")
     loops = sources[sources == targets]
     if len(loops):
         reject("/edge_index", f"has a self-loop of node {loops[0]}")

@@ -15,12 +15,28 @@ from pydantic.json_schema import models_json_schema
 
 from service import examples
 from service.glossary.field_texts import add_field_texts
+from service.http.principals import OPEN_PATHS, scope_of
 from service.http.problems import MEDIA_TYPE, Problem
 from service.http.waiting import MAX_WAIT_SECONDS
 
 _REF = "#/components/schemas/{model}"
 _MODELS: set[type[BaseModel]] = {Problem}
 
+_SECURITY_SCHEMES = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key, `d4_…`. A deployment without keys serves loopback only and "
+        "needs none.",
+    },
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "d4_session",
+        "description": "The cookie of `POST /v1/session`; over https it is called "
+        "`__Host-d4_session`.",
+    },
+}
 DRY_RUN = {
     "name": "dry_run",
     "in": "query",
@@ -123,7 +139,9 @@ def problem_responses(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
         HTTPStatus.BAD_REQUEST,
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         HTTPStatus.UNPROCESSABLE_ENTITY,
+        HTTPStatus.UNAUTHORIZED,
         HTTPStatus.FORBIDDEN,
+        HTTPStatus.TOO_MANY_REQUESTS,
         HTTPStatus.INTERNAL_SERVER_ERROR,
         HTTPStatus.SERVICE_UNAVAILABLE,
         HTTPStatus.INSUFFICIENT_STORAGE,
@@ -165,11 +183,23 @@ def install_openapi(app: FastAPI, routers: Iterable[APIRouter]) -> None:
             for route in routes:
                 if route.include_in_schema:
                     _restore_examples(route, schema["paths"][route.path])
+                    _add_security(route, schema["paths"][route.path])
+            schema["components"]["securitySchemes"] = _SECURITY_SCHEMES
             add_field_texts(schema)
             app.openapi_schema = schema
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _add_security(route: APIRoute, methods: dict[str, Any]) -> None:
+    """Says what a route needs, and names the scope; a deployment without keys needs nothing."""
+    if route.path in OPEN_PATHS:
+        return
+    scope = scope_of(route)
+    needed = [] if scope is None else [scope.value]
+    for method in route.methods or ():
+        methods[method.lower()]["security"] = [{}, {"key": needed}, {"session": needed}]
 
 
 def _restore_examples(route: APIRoute, methods: dict[str, Any]) -> None:

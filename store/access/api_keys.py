@@ -17,10 +17,10 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.errors import InvalidInput, quoted
 from d4explain.contracts.scopes import Scope
+from store.database.access_tables import ApiKey
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
 from store.database.sessions import read_clock
-from store.database.tables import ApiKey
 from store.errors import Conflict, NotFound
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -91,7 +91,7 @@ def rotate(session: Session, key_id: str, tenant: str, *, overlap_seconds: float
     """Creates a key with the same name, scopes and lifetime; the old one ends after the overlap."""
     old = _locked(session, key_id, tenant)
     at = read_clock(session)
-    if _is_dead(old, at):
+    if is_dead(old, at):
         raise Conflict(f"key {old.id} is revoked or expired; create another key instead")
     lifetime = None if old.expires_at is None else old.expires_at - old.created_at
     new = create(
@@ -150,7 +150,7 @@ def authenticate(session: Session, text: str) -> ApiKey | None:
         return None
     row = session.scalar(select(ApiKey).where(ApiKey.prefix == _prefix(text)))
     matches = compare_digest(_digest(text), "" if row is None else row.sha256)
-    if row is None or not matches or _is_dead(row, read_clock(session)):
+    if row is None or not matches or is_dead(row, read_clock(session)):
         return None
     return row
 
@@ -199,5 +199,5 @@ def _locked(session: Session, key_id: str, tenant: str) -> ApiKey:
     return row
 
 
-def _is_dead(row: ApiKey, at: float) -> bool:
+def is_dead(row: ApiKey, at: float) -> bool:
     return row.revoked_at is not None or (row.expires_at is not None and row.expires_at <= at)

@@ -36,6 +36,8 @@ OUTAGES: tuple[type[Exception], ...] = (OperationalError, PoolTimeoutError)
 CONNECTIONS = 40
 _KEPT_CONNECTIONS = 10  # of an idle process
 _POOL_SECONDS = 10
+# A machine that vanishes within a transaction would keep its locks until TCP gives up, after hours.
+_POSTGRES_OPTIONS = "-c idle_in_transaction_session_timeout=60s"
 _BUSY_SECONDS = 30
 # Options of the sessions of `reading`. A SQLite transaction always has a consistent view; at
 # PostgreSQL's default level, each statement sees what was committed before it.
@@ -179,7 +181,7 @@ def _engine(url: str, connections: int) -> Engine:
             parsed,
             json_serializer=serializer,
             pool_pre_ping=True,
-            connect_args={"connect_timeout": 5},
+            connect_args={"connect_timeout": 5, "options": _POSTGRES_OPTIONS},
             **pool,
         )
     if parsed.database:

@@ -19,6 +19,7 @@ from d4explain.contracts.job_states import (
     Stage,
     TrainingState,
 )
+from d4explain.contracts.scopes import TokenKind
 from d4explain.contracts.webhooks import DeliveryState, WebhookEvent
 from store.database.clock import now
 
@@ -57,6 +58,7 @@ class Table(DeclarativeBase):
         GnnState: text_enum(GnnState),
         TrainingState: text_enum(TrainingState),
         EventType: text_enum(EventType),
+        TokenKind: text_enum(TokenKind),
         WebhookEvent: text_enum(WebhookEvent),
         DeliveryState: text_enum(DeliveryState),
     }

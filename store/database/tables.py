@@ -25,6 +25,7 @@ from d4explain.contracts.job_states import (
     TrainingState,
 )
 from d4explain.contracts.scopes import DEFAULT_TENANT
+from store.database.access_tables import ApiKey, TemporaryToken
 from store.database.clock import now
 from store.database.table_base import (
     DIGEST,
@@ -54,6 +55,7 @@ __all__ = [
     "Lead",
     "Replay",
     "Table",
+    "TemporaryToken",
     "TenantPolicy",
     "TenantUsage",
     "Trained",
@@ -423,25 +425,6 @@ class IdempotencyKey(Table):
     resource: Mapped[str] = mapped_column(Text)
     created_at: Mapped[float] = mapped_column(default=now())
     expires_at: Mapped[float]
-
-
-class ApiKey(Resource):
-    """A key of a tenant; its text is not stored."""
-
-    __tablename__ = "api_keys"
-    __table_args__ = (
-        Index("api_keys_by_time", "tenant_id", "created_at", "id"),
-        Index("api_keys_by_prefix", "prefix", unique=True),
-    )
-
-    name: Mapped[str] = mapped_column(String(200))
-    prefix: Mapped[str] = mapped_column(String(16))  # d4_ and 12 hexadecimal digits
-    sha256: Mapped[str] = mapped_column(DIGEST)  # of the whole text
-    scopes: Mapped[JsonTexts]
-    expires_at: Mapped[float | None]
-    revoked_at: Mapped[float | None]
-    last_used_at: Mapped[float | None]
-    rotated_from: Mapped[str | None] = mapped_column(ID)
 
 
 class Worker(Table):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from store.access import temporary_tokens
 from store.artifacts.files import Artifacts
 from store.catalogue import idempotency
 from store.database.sessions import Database, read_clock
@@ -40,6 +41,7 @@ def delete_unneeded(
     """
     with database.transaction() as session:
         idempotency.delete_expired(session)
+        temporary_tokens.delete_expired(session)
         workers.delete_dead(session)
         at = read_clock(session)
         job_events.delete_progress(session, ended_before=at - min_age_seconds)

@@ -92,7 +92,8 @@ def _run_with_faults(cluster: Cluster, history: HistoryWriter, seed: int) -> Non
         """Submissions keep pace with the faults, so that there is work until the last fault."""
         return position < len(works) * (done + 1) / len(faults)
 
-    with cluster.kept(history), clients.reading(_READERS), ThreadPoolExecutor(1) as pool:
+    # The pool comes first: leaving `reading` stops the submissions if a fault cannot be caused.
+    with ThreadPoolExecutor(1) as pool, cluster.kept(history), clients.reading(_READERS):
         submitting = pool.submit(clients.submit_all, works, may_submit)
         for fault in faults:
             for _ in range(_MISSES):

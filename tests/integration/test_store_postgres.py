@@ -13,7 +13,7 @@ from typing import TypeVar
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Executable, func, select, update
+from sqlalchemy import Executable, func, select, text, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -645,3 +645,9 @@ def test_each_delivery_is_claimed_by_one_worker(database: Database) -> None:
             for state in DeliveryState
         ]
     assert [len(items) for items in pages] == [0, 120, 0]
+
+
+def test_a_session_whose_machine_vanished_loses_its_locks(database: Database) -> None:
+    with database.reading() as session:
+        limit = session.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one()
+    assert limit == "1min"

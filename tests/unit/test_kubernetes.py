@@ -107,7 +107,7 @@ def test_pods_have_no_privileges_and_limited_memory(objects: list[Object]) -> No
 
 
 def test_all_processes_have_the_same_known_settings(objects: list[Object]) -> None:
-    known = {row.env for row in setting_rows()} | {"AWS_DEFAULT_REGION", "TMPDIR"}
+    known = {row.env for row in setting_rows()} | {"AWS_DEFAULT_REGION", "TMPDIR", "D4_API_KEY"}
     [settings] = of_kind(objects, "ConfigMap").values()
     assert set(settings["data"]) <= known
     for workload in of_kind(objects, "Deployment", "Job").values():
@@ -121,10 +121,15 @@ def test_all_processes_have_the_same_known_settings(objects: list[Object]) -> No
 
 
 def test_the_migration_runs_once_with_the_image_of_the_api(objects: list[Object]) -> None:
-    [migrate] = of_kind(objects, "Job").values()
+    [job] = of_kind(objects, "Job").values()
     api = of_kind(objects, "Deployment")["d4explain-api"]
-    assert container(migrate)["args"] == ["python", "-m", "store", "migrate"]
-    assert container(migrate)["image"] == container(api)["image"]
+    [migrate] = pod(job)["initContainers"]
+    assert migrate["args"] == ["python", "-m", "store", "migrate"]
+    assert container(job)["args"][:4] == ["python", "-m", "store", "keys"]
+    for step in (migrate, container(job)):
+        assert step["image"] == container(api)["image"]
+        assert step["securityContext"] == container(api)["securityContext"]
+        assert step["envFrom"] == container(api)["envFrom"]
 
 
 def test_selectors_name_pods_that_exist(objects: list[Object]) -> None:

@@ -42,7 +42,7 @@ class ConnectionOptions:
     url: str
     timeout: float  # seconds
     proxy: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold a key
 
     def for_httpx(self, transport: object) -> dict[str, Any]:
         # Ignore proxies from the environment: the server is usually on this machine.

@@ -157,6 +157,19 @@ def test_every_command_works_and_asks_the_routes_of_the_page(shell: Shell) -> No
     assert shell.json(f"explanations watch {later}")["state"] == "succeeded"
 
     assert {check["name"] for check in json.loads(shell.run("doctor --json", code=1))} >= {"API"}
+    held = shell.json(f"holds put {later} --reason audit")
+    assert gnn["id"] in held["protects"]
+    assert [hold["resource"] for hold in shell.json("holds list")] == [later]
+    shell.run(f"explanations delete {later}", code=4)
+    assert shell.json(f"holds end {later}") == {"ended": later}
+    assert shell.json(f"explanations delete {later}") == {"deleted": later}
+    shell.run(f"explanations show {later}", code=4)
+    shell.run(f"jobs delete {job}", code=4)  # it belongs to an explanation
+    assert shell.json(f"denoisers delete {longer['id']}") == {"deleted": longer["id"]}
+    assert shell.json("retention set --explanations 90")["explanations"] == 90
+    assert shell.json("retention show")["explanations"] == 90
+    assert shell.json("quotas")["jobs"]["limit"] is None
+
     shell.run("gnns delete chains@1")
     shell.run("gnns show chains", code=4)
 

@@ -128,3 +128,10 @@ def test_whole_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     second = runner.invoke(app, arguments, catch_exceptions=False)
     assert "training" not in second.output
     assert json.loads(Path("rows.json").read_text()) == rows
+
+    for label in (1, 0, 1):  # a later run replaces its own rows only
+        kept = runner.invoke(app, [*arguments[:-2], "--class", str(label), "--keep"])
+        assert kept.exit_code == 0, kept.output
+    saved = json.loads(Path("bench/results/classes-rings.json").read_text())
+    assert [row["label"] for row in saved] == sorted((row["label"] for row in rows), reverse=True)
+    assert {row["command"].count("--class") for row in saved} == {1}

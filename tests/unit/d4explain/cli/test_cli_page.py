@@ -25,6 +25,7 @@ WITHOUT_COMMAND = {
     "GET /v1/explanations/{explanation_id}/letter": "a page; the viewer links it",
     "GET /v1/explanations/{explanation_id}/report": "a page; the viewer links it",
     "POST /v1/gnns/{gnn_id}/graph-previews": "the dashboard draws graphs; `--svg` draws answers",
+    **{f"{method} /v1/session": "it is for browsers" for method in ("GET", "POST", "DELETE")},
 }
 
 

@@ -9,29 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from d4explain.contracts.scopes import DEFAULT_TENANT, Scope
-from service.http import failed_keys
-from service.http.authentication import OPEN_PATHS
-from service.http.key_lookup import FRESH_SECONDS
+from service.http.access import failed_keys
+from service.http.access.key_lookup import FRESH_SECONDS
+from service.http.principals import OPEN_PATHS
 from store.access import api_keys
 from store.access.api_keys import NewKey
 
 if TYPE_CHECKING:
     from conftest import Deployment
 
-    from store.store import Store
-
 MakeKey = Callable[..., NewKey]
-
-
-@pytest.fixture
-def make_key(opened_store: Store) -> MakeKey:
-    def make(*scopes: Scope, tenant: str = DEFAULT_TENANT, seconds: float | None = None) -> NewKey:
-        with opened_store.database.transaction() as session:
-            return api_keys.create(
-                session, tenant=tenant, name="test", scopes=scopes or Scope, seconds=seconds
-            )
-
-    return make
 
 
 def bearer(text: str) -> dict[str, str]:

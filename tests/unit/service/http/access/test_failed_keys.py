@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from service.http.failed_keys import MAX_FAILURES, SECONDS_PER_FAILURE, FailedKeys
+from service.http.access.failed_keys import MAX_FAILURES, SECONDS_PER_FAILURE, FailedKeys
 
 
 class Clock:

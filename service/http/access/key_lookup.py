@@ -1,4 +1,4 @@
-"""Finds the principal of an API key; what the database said counts for two seconds."""
+"""Finds the principal of a key or token; what the database said counts for two seconds."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import anyio.to_thread
 from cachetools import LRUCache
 
-from d4explain.contracts.scopes import Scope
+from d4explain.contracts.scopes import Scope, TokenKind
 from service.http.principals import Principal
-from store.access import api_keys
+from store.access import api_keys, temporary_tokens
+from store.access.temporary_tokens import ValidToken
 from store.database.sessions import OUTAGES, Database, read_clock
 
 log = logging.getLogger(__name__)
@@ -56,8 +57,12 @@ class KeyLookup:
         """Whether this key was valid the last time that the database was asked."""
         return _digest(text) in self._found
 
+    def forget(self, text: str) -> None:
+        """Asks the database again the next time, because the key or token has ended."""
+        self._found.pop(_digest(text), None)
+
     async def principal(self, text: str) -> Principal | None:
-        """The principal of a valid key."""
+        """The principal of a valid key or token."""
         digest = _digest(text)
         found = self._found.get(digest)
         if found is not None and self._clock() < found.fresh_until:
@@ -92,23 +97,41 @@ class KeyLookup:
 
 
 @dataclass(frozen=True)
-class _ValidKey:
+class _Valid:
     principal: Principal
     seconds_left: float
     needs_note: bool
 
 
-def _authenticate(database: Database, text: str) -> _ValidKey | None:
+def _authenticate(database: Database, text: str) -> _Valid | None:
     with database.reading() as session:
-        row = api_keys.authenticate(session, text)
-        if row is None:
-            return None
+        if api_keys.is_well_formed(text):
+            key = api_keys.authenticate(session, text)
+            if key is None:
+                return None
+            principal = Principal(key.tenant_id, frozenset(map(Scope, key.scopes)), key.id)
+            expires_at = key.expires_at
+        else:
+            token = temporary_tokens.authenticate(session, text)
+            if token is None:
+                return None
+            principal, key, expires_at = _principal(token), token.key, token.expires_at
         at = read_clock(session)
-        return _ValidKey(
-            Principal(row.tenant_id, frozenset(map(Scope, row.scopes)), row.id),
-            float("inf") if row.expires_at is None else row.expires_at - at,
-            row.last_used_at is None or row.last_used_at < at - api_keys.LAST_USE_SECONDS,
+        last_used_at = at if key is None else key.last_used_at
+        return _Valid(
+            principal,
+            float("inf") if expires_at is None else expires_at - at,
+            last_used_at is None or last_used_at < at - api_keys.LAST_USE_SECONDS,
         )
+
+
+def _principal(token: ValidToken) -> Principal:
+    row = token.row
+    if row.kind is TokenKind.SESSION:
+        scopes = frozenset(Scope) if token.key is None else frozenset(map(Scope, token.key.scopes))
+        return Principal(row.tenant_id, scopes, row.key_id, session_id=row.id)
+    scopes = frozenset({Scope.READ})
+    return Principal(row.tenant_id, scopes, row.key_id, explanation_id=row.explanation_id)
 
 
 def keys_exist(database: Database) -> bool:

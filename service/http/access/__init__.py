@@ -1,0 +1,1 @@
+"""Keys, sessions and links: who sent a request, and whether it may pass."""
