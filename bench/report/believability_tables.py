@@ -45,7 +45,7 @@ def believability_tables(results: Results) -> list[str]:
     lines = [
         _line(results, dataset, method)
         for dataset in results.datasets(COMMAND)
-        for method in dict.fromkeys(row["method"] for row in results.rows(COMMAND, dataset))
+        for method in _methods(results, dataset)
     ]
     judges = [_judges(results, dataset) for dataset in results.datasets(COMMAND)]
     return [
@@ -53,6 +53,12 @@ def believability_tables(results: Results) -> list[str]:
         "\nJudges, lowest and highest of each set, and the control:\n",
         table(judges, _JUDGE_COLUMNS),
     ]
+
+
+def _methods(results: Results, dataset: str) -> list[str]:
+    """`search` is there to be compared with `d4`, so it is left out without it."""
+    methods = list(dict.fromkeys(row["method"] for row in results.rows(COMMAND, dataset)))
+    return [method for method in methods if method != "search" or "d4" in methods]
 
 
 def _line(results: Results, dataset: str, method: str) -> dict[str, Any]:
