@@ -35,6 +35,7 @@ _HEADERS = {
 @router.get("/explanations/{name}")
 @router.get("/jobs/{name}")
 @router.get("/ask")
+@router.get("/settings")
 async def page(name: str = "") -> Response:
     return HTMLResponse(_PAGE, headers=_HEADERS)
 

@@ -20,7 +20,9 @@ CSRF_HEADER = "X-CSRF-Token"
 CSRF_COOKIE = "d4_csrf"
 _SCHEME = "bearer"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_LINKED = re.compile(r"/v1/explanations/([a-z0-9_]{1,32})(?:/answers/[a-z]+)?")
+_LINKED = re.compile(
+    r"/(?:v1|embed)/explanations/([a-z0-9_]{1,32})(?:/answers/[a-z]+|/report|/letter)?"
+)
 
 
 class CredentialKind(Enum):

@@ -1,8 +1,11 @@
 // Downloads of one alternative, the permalink and the receipt.
 
 import { useState } from "preact/hooks";
+import { post, type Problem } from "../api";
 import type { Counterfactual, CounterfactualResult, Explanation } from "../types";
-import { Card } from "./basics";
+import { Card, ProblemBox } from "./basics";
+
+const SECONDS_PER_DAY = 86_400;
 
 interface Props {
   explanation: Explanation;
@@ -16,8 +19,10 @@ export function Downloads(props: Props) {
   const { explanation, chosen } = props;
   const [copied, setCopied] = useState(false);
   const stage = props.result.stage;
+  const choice = `graph=${props.graph}&alternative=${props.alternative}`;
   const file = (format: string) =>
-    `/v1/explanations/${explanation.id}/answers/${stage}?format=${format}&graph=${props.graph}&alternative=${props.alternative}`;
+    `/v1/explanations/${explanation.id}/answers/${stage}?format=${format}&${choice}`;
+  const about = (kind: "report" | "letter") => `/v1/explanations/${explanation.id}/${kind}?${choice}`;
   const name = `${explanation.id}-${props.graph + 1}-${props.alternative + 1}`;
   const copy = () => {
     void navigator.clipboard.writeText(location.href).then(() => setCopied(true));
@@ -44,15 +49,53 @@ export function Downloads(props: Props) {
         <a class="button" href={`/v1/explanations/${explanation.id}/answers/${stage}`} download={`${explanation.id}.json`}>
           JSON
         </a>
+        <a class="button" href={about("report")} target="_blank" rel="noopener">
+          Report
+        </a>
+        <a class="button" href={about("letter")} target="_blank" rel="noopener">
+          Letter
+        </a>
         <button type="button" onClick={copy}>
           {copied ? "Copied" : "Copy link"}
         </button>
       </p>
+      <ShareForm explanation={explanation.id} choice={choice} />
       <details>
         <summary>Receipt</summary>
         <pre tabIndex={0}>{JSON.stringify(props.result.receipt, null, 2)}</pre>
       </details>
     </Card>
+  );
+}
+
+// Makes a link that opens this explanation without a key, for a frame in another page.
+function ShareForm({ explanation, choice }: { explanation: string; choice: string }) {
+  const [days, setDays] = useState(1);
+  const [link, setLink] = useState<string>();
+  const [problem, setProblem] = useState<Problem>();
+  const make = () =>
+    post<{ url: string }>(`/v1/explanations/${explanation}/links`, { seconds: days * SECONDS_PER_DAY }).then((made) => {
+      const token = made.url.slice(made.url.indexOf("?") + 1);
+      setLink(`${location.origin}/embed/explanations/${explanation}?${choice}&${token}`);
+    }, setProblem);
+  return (
+    <div>
+      <div class="row">
+        <label>
+          Link for a frame, days
+          <input type="number" min="1" max="7" value={days} onInput={(event) => setDays(Number(event.currentTarget.value))} />
+        </label>
+        <button type="button" onClick={make}>
+          Make the link
+        </button>
+      </div>
+      <ProblemBox problem={problem} />
+      {link !== undefined && (
+        <p role="status" class="small">
+          Who has this link can see this explanation until it expires: <a href={link}>{link}</a>
+        </p>
+      )}
+    </div>
   );
 }
 

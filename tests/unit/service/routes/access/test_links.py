@@ -49,6 +49,28 @@ def test_a_link_opens_its_explanation_and_drawings_without_a_key(
     assert anonymous(api, f"{path}?format=svg").status_code == 401
 
 
+def test_a_link_opens_the_view_for_frames_of_other_pages(
+    api: Deployment, explanation: dict[str, Any]
+) -> None:
+    token = link_to(api, explanation)["url"].partition("?")[2]
+    address = f"/embed/explanations/{explanation['id']}"
+    view = anonymous(api, f"{address}?graph=0&{token}")
+    assert view.status_code == 200
+    assert view.headers["content-type"].startswith("text/html")
+    assert "frame-ancestors *" in view.headers["content-security-policy"]
+    assert "<script" not in view.text
+    assert "<svg" in view.text
+    assert anonymous(api, address).status_code == 401
+    described = anonymous(api, f"/oembed?url=http://127.0.0.1{address}%3F{token}")
+    assert f'src="http://127.0.0.1{address}?{token}"' in described.json()["html"]
+    for foreign in (
+        "http://evil.example/embed/explanations/exp_1",
+        "http://127.0.0.1/v1/gnns",
+        "x",
+    ):
+        assert anonymous(api, f"/oembed?url={foreign}").status_code == 422
+
+
 def test_a_link_opens_nothing_else(api: Deployment, explanation: dict[str, Any]) -> None:
     token = link_to(api, explanation)["url"].partition("?")[2]
     other = api.explanation()

@@ -1,0 +1,140 @@
+"""A deployment with keys: logging in, rights, and links in pages of another origin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import NamedTuple
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from d4explain.contracts.scopes import Scope
+from store.access import api_keys
+from tests.browser.conftest import prepared, ring
+from tests.browser.test_journeys import SLOW
+from tests.processes import opened_stack
+
+QUESTION = {
+    "kind": "counterfactual",
+    "gnn": "edges",
+    "dataset": "rings",
+    "graph": ring(5),
+    "explainer": "search",
+    "aim": "minimal",
+    "judges": "none",
+}
+
+
+class Guarded(NamedTuple):
+    address: str
+    admin: str
+    reader: str
+    explanation: str
+
+
+@pytest.fixture(scope="module")
+def guarded(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """A running API that gets its keys after the first explanation."""
+    with opened_stack(tmp_path_factory.mktemp("guarded")) as stack:
+        address = prepared(stack)
+        asked = httpx.post(
+            f"{address}/v1/explanations", json=QUESTION, headers={"Prefer": "wait=60"}, timeout=90
+        )
+        assert asked.json()["state"] == "succeeded", asked.text
+        texts = []
+        for scopes in (frozenset(Scope), frozenset({Scope.READ})):
+            with stack.store.database.transaction() as session:
+                new = api_keys.create(
+                    session, tenant="default", name="a key", scopes=sorted(scopes), seconds=None
+                )
+                texts.append(new.text)
+        yield Guarded(address, *texts, asked.json()["id"])
+
+
+def log_in(page: Page, guarded: Guarded, key: str, path: str = "/") -> None:
+    page.goto(guarded.address + path)
+    page.get_by_label("API key").fill(key)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("link", name="Overview")).to_be_visible(timeout=SLOW)
+
+
+def test_a_person_logs_in_makes_a_key_and_logs_out(page: Page, guarded: Guarded) -> None:
+    log_in(page, guarded, guarded.admin, "/settings")
+    page.get_by_label("Name").fill("for the board")
+    page.get_by_role("button", name="Make the key").click()
+    shown = page.get_by_text("shown once").locator("code").inner_text()
+    headers = {"Authorization": f"Bearer {shown}"}
+    assert httpx.get(f"{guarded.address}/v1/gnns", headers=headers).status_code == 200
+    page.reload()
+    expect(page.get_by_role("row", name="for the board")).to_be_visible(timeout=SLOW)
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_label("API key")).to_be_visible()
+
+
+def test_a_wrong_key_is_refused(page: Page, guarded: Guarded) -> None:
+    page.goto(guarded.address)
+    page.get_by_label("API key").fill("d4_nonsense")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_contain_text("unknown, expired or revoked")
+
+
+def test_a_reader_may_look_but_not_ask(page: Page, guarded: Guarded) -> None:
+    log_in(page, guarded, guarded.reader, f"/explanations/{guarded.explanation}")
+    expect(page.get_by_role("heading", name="Edits")).to_be_visible(timeout=SLOW)
+    page.goto(f"{guarded.address}/ask")
+    page.get_by_role("button", name="1. 3 nodes, 3 edges").click()
+    expect(page.get_by_role("alert").first).to_contain_text("explain", timeout=SLOW)
+
+
+@pytest.fixture
+def other_site() -> Iterator[tuple[str, dict[str, str]]]:
+    """A page of another origin; its HTML is the entry "page"."""
+    content: dict[str, str] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(content["page"].encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield f"http://localhost:{server.server_address[1]}", content
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_another_site_shows_an_explanation_by_a_link(
+    page: Page, guarded: Guarded, other_site: tuple[str, dict[str, str]]
+) -> None:
+    site, content = other_site
+    headers = {"Authorization": f"Bearer {guarded.reader}"}
+    path = f"{guarded.address}/v1/explanations/{guarded.explanation}/links"
+    link = httpx.post(path, json={"seconds": 600}, headers=headers).json()
+    token = link["url"].partition("?")[2]
+    view = f"{guarded.address}/embed/explanations/{guarded.explanation}?{token}"
+    drawing = f"{guarded.address}{link['url']}&format=svg"
+    content["page"] = (
+        f'<iframe src="{view}" sandbox width=900 height=700></iframe><img src="{drawing}" id="d">'
+    )
+    page.goto(site)
+    frame = page.frame_locator("iframe")
+    expect(frame.get_by_text("would have said")).to_be_visible(timeout=SLOW)
+    expect(frame.locator("svg").first).to_be_visible()
+    page.wait_for_function("document.getElementById('d').naturalWidth > 0", timeout=SLOW)
+
+    httpx.delete(f"{path}/{link['id']}", headers=headers).raise_for_status()
+    page.wait_for_timeout(2500)  # a removed link works for at most two seconds
+    answer = page.request.get(view)
+    assert answer.status == 401
+    assert "expired or was removed" in json.loads(answer.text())["detail"]
