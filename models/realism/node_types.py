@@ -41,7 +41,7 @@ class NodeTypes:
 
         Features of molecules often hold each atom's bonds and hydrogens. No edit would keep such a
         row to what it says. The types are instead those of one column, the element: of the columns
-        that do not fix the degree, the one with most values.
+        that do not fix the degree, the one with most values. Without such a column rows stay types.
         """
         values = torch.cat([graph.features for graph in graphs])
         no_rows = values.new_empty(0, values.shape[1])
@@ -51,17 +51,17 @@ class NodeTypes:
         rows, row_of = torch.unique(values, dim=0, return_inverse=True)
         if not 1 < len(rows) <= len(values) / _NODES_PER_ROW:
             return NodeTypes(TypeSource.NONE, (0, 0), no_rows)
+        whole = NodeTypes(TypeSource.ROWS, (0, values.shape[1]), rows)
         if not free_of_degree or not _fix_degrees(row_of, graphs):
-            return NodeTypes(TypeSource.ROWS, (0, values.shape[1]), rows)
-        best = NodeTypes(TypeSource.NONE, (0, 0), no_rows)
+            return whole
+        best: NodeTypes | None = None
         for column in range(values.shape[1]):
             part = (column, column + 1)
             distinct, value_of = torch.unique(rows[:, slice(*part)], dim=0, return_inverse=True)
-            if len(distinct) > max(len(best.rows), 1) and not _fix_degrees(
-                value_of[row_of], graphs
-            ):
+            most = 1 if best is None else len(best.rows)
+            if len(distinct) > most and not _fix_degrees(value_of[row_of], graphs):
                 best = NodeTypes(TypeSource.ROWS, part, distinct)
-        return best
+        return best or whole
 
     @property
     def count(self) -> int:
