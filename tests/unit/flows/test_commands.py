@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from d4explain.cli.main import main
+from d4explain.contracts.scopes import DEFAULT_TENANT, Scope
 from service.glossary.page import openapi_document
+from store.access import api_keys
 from tests.unit.d4explain.cli.test_cli_page import documented_routes
 from tests.unit.flows.served_api import serving
 
@@ -51,8 +53,8 @@ class Shell:
         shown = self.capsys.readouterr()
         assert ended.value.code == code, shown.err
         self.errors = shown.err
-        name = " ".join(words[:2]) if words[0] in ("gnns", "datasets", "denoisers", "jobs",
-                                                   "explanations") else words[0]  # fmt: skip
+        name = " ".join(words[:2])
+        name = name if name in documented_routes() else words[0]
         self.seen.setdefault(name, set()).update(self.asked)
         return shown.out
 
@@ -87,7 +89,11 @@ def shell(
         for method in paths[path]
     }
     running = Shell(capsys, routes)
-    with serving(deployed(), running.on_request) as running.address:
+    deployment = deployed()
+    with deployment.store.database.transaction() as session:
+        key = api_keys.create(session, tenant=DEFAULT_TENANT, name="shell", scopes=list(Scope))
+    monkeypatch.setenv("D4_API_KEY", key.text)  # from here on, the API needs it
+    with serving(deployment, running.on_request) as running.address:
         yield running
 
 
@@ -157,6 +163,11 @@ def test_every_command_works_and_asks_the_routes_of_the_page(shell: Shell) -> No
     assert shell.json(f"explanations watch {later}")["state"] == "succeeded"
 
     assert {check["name"] for check in json.loads(shell.run("doctor --json", code=1))} >= {"API"}
+    link = shell.json(f"links create {later} --hours 2")
+    assert link["url"].startswith(f"{shell.address}/v1/explanations/{later}?token=")
+    assert [item["id"] for item in shell.json(f"links list {later}")] == [link["id"]]
+    assert shell.json(f"links delete {later} {link['id']}") == {"deleted": link["id"]}
+
     held = shell.json(f"holds put {later} --reason audit")
     assert gnn["id"] in held["protects"]
     assert [hold["resource"] for hold in shell.json("holds list")] == [later]
@@ -172,6 +183,15 @@ def test_every_command_works_and_asks_the_routes_of_the_page(shell: Shell) -> No
 
     shell.run("gnns delete chains@1")
     shell.run("gnns show chains", code=4)
+
+    made = shell.json("keys create reader --scope read --days 1")
+    assert made["key"].startswith(made["prefix"])
+    replaced = shell.json(f"keys rotate {made['id']} --overlap-hours 1")
+    assert shell.json(f"keys show {replaced['id']}")["rotated_from"] == made["id"]
+    assert shell.json(f"keys revoke {made['id']}") == {"revoked": made["id"]}
+    states = {item["name"]: item["state"] for item in shell.json("keys list")[1:]}
+    assert states == {"reader": "revoked", "shell": "active"}
+    assert shell.run("keys create writer --scope explain").startswith("d4_")
 
     asked = documented_routes()
     for command, routes in shell.seen.items():

@@ -47,7 +47,7 @@ def post(api: Any) -> Callable[..., PostedExplanation]:
         body = json.dumps({"kind": "counterfactual", **about, **changes}).encode()
         return PostedExplanation(
             PostedBody.of(body),
-            Submission(DEFAULT_TENANT, "POST /v1/explanations", body.hex()[-64:], key),
+            Submission(DEFAULT_TENANT, "POST /v1/explanations", body.hex()[-64:], key, None),
         )
 
     return make
@@ -76,7 +76,7 @@ def count(api: Any, table: type) -> int:
 def test_each_request_of_a_batch_gets_its_own_result(api: Any, post: Any) -> None:
     malformed = PostedExplanation(
         PostedBody.of(b'{"kind": '),
-        Submission(DEFAULT_TENANT, "POST /v1/explanations", "0" * 64, None),
+        Submission(DEFAULT_TENANT, "POST /v1/explanations", "0" * 64, None, None),
     )
     outcomes = submit_all(
         api.store,

@@ -55,7 +55,9 @@ def test_an_unknown_path_needs_a_key_too(make_key: MakeKey, api: Deployment) -> 
 @pytest.mark.parametrize("path", [*sorted(OPEN_PATHS), "/docs/swagger-ui.css"])
 def test_open_paths_need_no_key(make_key: MakeKey, api: Deployment, path: str) -> None:
     make_key()
-    assert api.client.get(path).status_code in (200, 503)
+    answer = api.client.get(path)
+    # Without a broker it is not ready, and a page may need parameters.
+    assert answer.status_code in (200, 422, 503)
 
 
 def test_a_missing_scope_is_named(make_key: MakeKey, api: Deployment) -> None:

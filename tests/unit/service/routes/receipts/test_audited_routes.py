@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from d4explain.contracts.scopes import DEFAULT_TENANT, Scope
 from service.glossary.page import openapi_document
 from store import jobs
+from store.access import api_keys
 from store.database.audit_tables import AuditEntry, Outcome, Source
 from store.database.sessions import Database
 from store.database.tables import Job
 from store.webhooks import endpoints
 
+KEY = {"name": "a key", "scopes": ["read"]}
 HOOK = "https://hooks.example.org/d4"
 READING = {"get", "head", "options"}
 CHANGING_NOTHING = {"preview_graph"}  # converts the posted graph
@@ -23,7 +26,12 @@ CHANGING_NOTHING = {"preview_graph"}  # converts the posted graph
 
 @pytest.fixture(scope="module")
 def api(deployed: Callable[..., Any]) -> Any:
-    return deployed(webhook_hosts="hooks.example.org")
+    """With a key: without any, the API makes no keys and has no sessions."""
+    deployment = deployed(webhook_hosts="hooks.example.org")
+    with deployment.store.database.transaction() as session:
+        key = api_keys.create(session, tenant=DEFAULT_TENANT, name="test", scopes=list(Scope))
+    deployment.client.headers["Authorization"] = f"Bearer {key.text}"
+    return deployment
 
 
 def entries(database: Database, **conditions: Any) -> list[AuditEntry]:
@@ -110,6 +118,25 @@ def held(api: Any, *, existing: bool = False) -> str:
     return path
 
 
+def key(api: Any) -> str:
+    return f"/v1/keys/{api.client.post('/v1/keys', json=KEY).json()['id']}"
+
+
+def logged_in(api: Any) -> dict[str, str]:
+    """Headers of a request that sends the cookie instead of the key."""
+    started = api.client.post("/v1/session").json()
+    return {"Authorization": "", "X-CSRF-Token": started["csrf_token"]}
+
+
+def links(api: Any) -> str:
+    return f"/v1/explanations/{explanation(api)['id']}/links"
+
+
+def linked(api: Any) -> str:
+    path = links(api)
+    return f"{path}/{api.client.post(path, json={}).json()['id']}"
+
+
 def requests(api: Any) -> dict[str, Callable[[], Any]]:
     """A request of each state-changing route that succeeds, by the name of the route."""
     client = api.client
@@ -168,6 +195,13 @@ def requests(api: Any) -> dict[str, Callable[[], Any]]:
         "rotate_webhook": lambda: client.post(f"{webhook(api)}/rotate"),
         "delete_webhook": lambda: client.delete(webhook(api)),
         "redeliver": lambda: client.post(f"{delivery(api)}/redeliver"),
+        "create_key": lambda: client.post("/v1/keys", json=KEY),
+        "rotate_key": lambda: client.post(f"{key(api)}/rotate", json={}),
+        "revoke_key": lambda: client.delete(key(api)),
+        "log_in": lambda: client.post("/v1/session"),
+        "log_out": lambda: client.delete("/v1/session", headers=logged_in(api)),
+        "create_link": lambda: client.post(f"{links(api)}", json={}),
+        "delete_link": lambda: client.delete(linked(api)),
     }
 
 
