@@ -98,7 +98,7 @@ def test_unknown_jobs_and_jobs_of_other_tenants_are_not_found(database: Database
     with database.transaction() as session:
         for use in (jobs.get, jobs.cancel, retries.retry):
             with pytest.raises(NotFound):
-                use(session, "job_unknown")
+                use(session, "job_unknown", tenant=DEFAULT_TENANT)
             with pytest.raises(NotFound):
                 use(session, job_id, tenant="another")
         assert jobs.claim(session, "job_unknown", "worker", 60) is None

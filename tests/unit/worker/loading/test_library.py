@@ -111,6 +111,7 @@ def test_edges_have_attributes_only_for_gnns_that_read_them(store: Store) -> Non
             gnn_features=figures.pop("features"),
             graphs_digest=digest,
             sha256=graph_sets.canonical_set_hash(graphs),
+            tenant=DEFAULT_TENANT,
             **figures,
         )
         rows = [
@@ -167,7 +168,7 @@ def test_eviction_frees_the_copies_of_large_graphs() -> None:
         x = np.full((1000, 8), number, np.float32)  # 32 kB of features and 8 kB of offsets
         graph = large_graphs.rows_of(x, np.array([0]), np.array([1]))
         digest = artifacts.put_large(partial(large_graphs.write, graph))
-        rows.append(Dataset(graphs_digest=digest, large=True))
+        rows.append(Dataset(tenant_id=DEFAULT_TENANT, graphs_digest=digest, large=True))
     before = mapped_copies()
 
     library = Library(artifacts, CPU, cache_bytes=100_000)
