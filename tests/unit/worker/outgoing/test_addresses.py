@@ -34,9 +34,12 @@ def test_no_address_is_public_that_ipaddress_calls_otherwise(
     address: IPv4Address | IPv6Address,
 ) -> None:
     if is_public(str(address)):
-        assert address.is_global
+        # A connection to a mapped address reaches its IPv4 address, but older versions of Python
+        # call all of `::/8` reserved: https://github.com/python/cpython/issues/122792.
+        reached = getattr(address, "ipv4_mapped", None) or address
+        assert reached.is_global
         others = ("private", "loopback", "link_local", "multicast", "reserved", "unspecified")
-        assert not [name for name in others if getattr(address, f"is_{name}")]
+        assert not [name for name in others if getattr(reached, f"is_{name}")]
 
 
 @given(st.ip_addresses(v=4))
