@@ -10,6 +10,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import httpcore
 
@@ -55,7 +56,11 @@ class Sender:
         except httpcore.ConnectError as error:
             tls_error = _tls_error(error)
             if isinstance(tls_error, ssl.SSLCertVerificationError):
-                message = f"the certificate is not trusted: {tls_error.verify_message}"
+                host = urlsplit(url).hostname
+                message = (
+                    f"the certificate of the host {host!r} is not trusted: "
+                    f"{tls_error.verify_message}"
+                )
                 raise SendError(SendFailure.CERTIFICATE, message) from error
             failure = SendFailure.CONNECTION if tls_error is None else SendFailure.TLS
             message = str(tls_error or error) or "the connection was refused"

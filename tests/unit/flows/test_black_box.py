@@ -99,7 +99,8 @@ def test_an_untrusted_certificate_fails_the_probe_with_a_message(
     gnn = register(flow, server.url)
     assert gnn["state"] == "rejected"
     (check,) = gnn["report"]["checks"]
-    assert "the certificate of the black box is not trusted: self-signed" in check["detail"]
+    expected = "the certificate of the host '127.0.0.1' is not trusted: self-signed certificate; "
+    assert f"{expected}set SSL_CERT_FILE" in check["detail"]
     assert not server.received_graphs
 
 
