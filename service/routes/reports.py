@@ -117,7 +117,7 @@ async def get_letter(
     if "application/json" in request.headers.get("accept", ""):
         digest, gnn, _ = await _read(context, principal, explanation_id)
         names = await run_in_thread(names_of, context.store, principal.tenant, gnn)
-        result = await run_in_thread(context.store.artifacts.get, digest)
+        result = await run_in_thread(context.store.artifacts.of(principal.tenant).get, digest)
         found = await run_in_thread(letter_document, result, query.graph, query.alternative, names)
         return json_response(found)
     content = await _page(
@@ -180,7 +180,7 @@ async def _page(
 
     def draw(check: Callable[[], None]) -> Drawing:
         check()
-        result = context.store.artifacts.get(digest)
+        result = context.store.artifacts.of(principal.tenant).get(digest)
         text = page(kind, result, heading, names, graph=query.graph, alternative=query.alternative)
         return Drawing(text.encode(), _HTML)
 

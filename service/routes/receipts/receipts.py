@@ -49,7 +49,7 @@ def get_receipt(
     with context.store.database.reading() as session:
         answer = replays.recorded_answer(session, explanation_id, principal.tenant, query.stage)
     # Reading compares the stored bytes with the digest that the worker's fenced commit recorded.
-    receipt = stored_receipt(context.store.artifacts, answer.digest)
+    receipt = stored_receipt(context.store.artifacts.of(principal.tenant), answer.digest)
     envelope = context.signer.receipt(
         principal.tenant, explanation_id, answer.stage, answer.digest, receipt
     )

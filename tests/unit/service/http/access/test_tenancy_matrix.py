@@ -390,6 +390,17 @@ def shape(answer: Any, ids: Ids) -> tuple[int, str, dict[str, str]]:
     return answer.status_code, text, headers
 
 
+@pytest.mark.parametrize("accepted", ["*/*", "application/json"])
+@pytest.mark.parametrize(
+    "operation", [name for name, row in ROWS.items() if row.path and name.startswith("GET ")]
+)
+def test_a_tenant_reads_what_is_its_own(tenancy: Tenancy, operation: str, accepted: str) -> None:
+    """Its artifacts are in a folder of their own."""
+    [(path, _)] = ROWS[operation].requests(tenancy.my_ids, tenancy.my_ids)
+    answer = tenancy.mine.client.get(path, headers={"Accept": accepted})
+    assert answer.status_code == 200, answer.text
+
+
 @pytest.mark.parametrize("operation", [name for name, row in ROWS.items() if row.lists])
 def test_lists_show_nothing_of_another_tenant(tenancy: Tenancy, operation: str) -> None:
     foreign = {value for name, value in vars(tenancy.their_ids).items() if name != "gnn_name"}
