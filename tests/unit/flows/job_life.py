@@ -1,4 +1,4 @@
-"""A Hypothesis state machine: two tenants and a worker against the API, compared with a model.
+"""A Hypothesis state machine: tenants, a worker and purges against the API, compared with a model.
 
 `test_job_life` runs it.
 """
@@ -20,10 +20,12 @@ from d4explain.contracts.job_states import JobState
 from d4explain.contracts.scopes import Scope
 from store import jobs
 from store.access import api_keys
+from store.artifacts.files import digest_of
 from store.database.sessions import now
 from store.database.tables import Job
 from store.errors import LeaseLost
 from store.jobs import Claim
+from store.retention import purges
 from tests.conftest import Deployment
 
 TENANTS = ("first", "second")
@@ -66,8 +68,11 @@ class JobLife(RuleBasedStateMachine):
         own = f"{name}-{next(self.numbers)}-{secrets.token_hex(3)}"
         with self.api.store.database.transaction() as session:
             key = api_keys.create(session, tenant=own, name="run", scopes=list(Scope)).text
-        owner = Deployment(self.api.store, self.api.client, own)
-        return Tenant(own, key, {owner.gnn() for _ in range(2)})
+        return Tenant(own, key, {self._gnn(own) for _ in range(2)})
+
+    def _gnn(self, tenant: str) -> str:
+        """All GNNs of a tenant have the same weights, so they share a file."""
+        return Deployment(self.api.store, self.api.client, tenant).gnn()
 
     def _send(self, tenant: str, method: str, path: str, **options: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.tenants[tenant].key}", "Prefer": "wait=0"}
@@ -163,6 +168,13 @@ class JobLife(RuleBasedStateMachine):
             self.tenants[of].gnns.remove(gnn)
 
     @rule(tenant=st.sampled_from(TENANTS))
+    def register_again(self, tenant: str) -> None:
+        """The weights may have been deleted before, or may be about to."""
+        owner = self.tenants[tenant]
+        if len(owner.gnns) < 2:
+            owner.gnns.add(self._gnn(owner.name))
+
+    @rule(tenant=st.sampled_from(TENANTS))
     def replace_key(self, tenant: str) -> None:
         """The old key is revoked; a process may still know it for two seconds, so ask the store."""
         owner = self.tenants[tenant]
@@ -186,6 +198,9 @@ class JobLife(RuleBasedStateMachine):
         if known is not None and claim is not None:
             known.state, known.attempts = JobState.RUNNING, known.attempts + 1
             known.has_started = True
+            assert claim.request_digest is not None
+            artifacts = self.api.store.artifacts.of(claim.tenant)
+            assert artifacts.get(claim.request_digest)
         return claim
 
     @rule(claim=consumes(claims), ending=st.sampled_from(["succeed", "fail", "break", "release"]))
@@ -242,6 +257,12 @@ class JobLife(RuleBasedStateMachine):
         if known is not None and known.state is JobState.QUEUED and not known.has_started:
             known.state = JobState.EXPIRED
 
+    @rule()
+    def purge(self) -> None:
+        """Deletes the files that no row needs, as the dispatcher does every minute."""
+        report = purges.purge(self.api.store.database, self.api.store.artifacts)
+        assert report.is_complete, report
+
     def _let_pass(self, job: str, column: Any) -> None:
         with self.api.store.database.transaction() as session:
             session.execute(
@@ -258,6 +279,14 @@ class JobLife(RuleBasedStateMachine):
         return known if known is not None and known.tenant == tenant else None
 
     # What always holds.
+
+    @invariant()
+    def the_weights_of_each_gnn_are_there(self) -> None:
+        weights = self.api.weights()
+        for owner in self.tenants.values():
+            if owner.gnns:
+                artifacts = self.api.store.artifacts.of(owner.name)
+                assert artifacts.get(digest_of(weights)) == weights
 
     @invariant()
     def each_tenant_lists_its_own_jobs(self) -> None:
