@@ -16,7 +16,8 @@ from tests.chaos.run import run
 SHORT = Scale(jobs=30, workers=2, lease_seconds=2.0, max_attempts=3, recoveries=0)
 
 
-@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_no_job_is_lost_or_committed_twice(tmp_path: Path, database: str) -> None:
     out = tmp_path / "history.jsonl"
     run(tmp_path / "run", out, seed=1, database=database, scale=SHORT)
