@@ -42,13 +42,14 @@ def run(command: list[str], folder: Path) -> str:
         capture_output=True,
         check=False,
         text=True,
-        timeout=280,
+        timeout=580,
     )
     assert completed.returncode == 0, completed.stdout[-3000:] + completed.stderr[-3000:]
     return completed.stdout
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the walk-through needs curl")
+@pytest.mark.timeout(600)
 def test_the_readme_examples_run_as_written(address: str, tmp_path: Path) -> None:
     script = readme_block("walk-through", "sh")
     assert "API=http://127.0.0.1:8400" in script
