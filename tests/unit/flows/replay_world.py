@@ -95,7 +95,7 @@ class ReplayWorld:
         large = {"gnn": self.nodes_gnn, "dataset": self.web, "nodes": [46, 20], **_MINIMAL}
         yield Scenario("nodes of a large graph", {**large, "explainer": "search"})
         of_class = {"kind": "class", "target_class": 1, "preset": "fast", **quick}
-        yield Scenario("a class", of_class)
+        yield Scenario("a class", of_class, both)
         yield Scenario("a class in little time", {**of_class, "time_budget": 0.02, "steps": 50})
         yield Scenario("a class as in the paper", {**of_class, **paper})
 
