@@ -11,7 +11,7 @@ from d4explain.contracts.job_states import JobKind, JobState, Queue
 from d4explain.contracts.webhooks import DeliveryState
 from store.database import job_totals
 from store.database.tables import Job, Worker
-from store.database.webhook_tables import WebhookDelivery
+from store.database.tables.webhooks import WebhookDelivery
 from store.jobs import workers
 
 # An index starts with the state, so ended jobs cost nothing.

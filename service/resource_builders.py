@@ -28,8 +28,8 @@ from service.resources import (
 )
 from store.catalogue import explanations
 from store.database.clock import timestamp
-from store.database.table_base import JsonObject
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job
+from store.database.tables.base import JsonObject
 from store.jobs import TrainingQueue
 from store.jobs.time_left import work_left
 

@@ -12,7 +12,7 @@ from d4explain.contracts.webhooks import DeliveryState, SendFailure, WebhookEven
 from service.resources import Resource
 from service.schemas import Body, Description, WebhookUrl
 from store.database.clock import timestamp
-from store.database.webhook_tables import Webhook, WebhookDelivery
+from store.database.tables.webhooks import Webhook, WebhookDelivery
 
 # The names of `WebhookEvent`: a strict body accepts no names of an enum.
 EventName = Literal[

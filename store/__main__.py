@@ -14,8 +14,8 @@ from d4explain.contracts.scopes import DEFAULT_TENANT
 from store.access import key_commands
 from store.database import quotas, schema
 from store.database.audit_entries import Action, acting
-from store.database.audit_tables import Source
 from store.database.sessions import Database
+from store.database.tables.audit import Source
 from store.errors import (
     ArtifactsUnavailable,
     Conflict,

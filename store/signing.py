@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.receipts.envelopes import key_id, public_pem
 from store.database import audit_entries
-from store.database.audit_tables import SigningKey
+from store.database.tables.audit import SigningKey
 from store.errors import SettingsError
 from store.settings import Settings
 

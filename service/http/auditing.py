@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.http.principals import principal_in
 from store.database import audit_entries
 from store.database.audit_entries import Action
-from store.database.audit_tables import Outcome
 from store.database.sessions import OUTAGES, Database
+from store.database.tables.audit import Outcome
 
 log = logging.getLogger(__name__)
 

@@ -48,7 +48,8 @@ from service.submission.request_webhooks import checked_webhook
 from service.submission.resource_ids import checked_id, find_gnn_and_dataset, gnn_filter
 from service.submission.training_costs import check_training, training_seconds
 from store import jobs
-from store.catalogue import deletions, denoisers
+from store.catalogue import denoisers
+from store.catalogue.data_life import deletions
 from store.store import Store
 from store.webhooks import endpoints
 

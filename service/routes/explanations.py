@@ -54,7 +54,8 @@ from service.submission.explanation_checks import PostedExplanation, check, esti
 from service.submission.explanation_submissions import Committed
 from service.submission.resource_ids import checked_id, gnn_filter
 from store import jobs
-from store.catalogue import deletions, explanations
+from store.catalogue import explanations
+from store.catalogue.data_life import deletions
 from store.store import Store
 
 router = APIRouter(tags=["explanations"])

@@ -35,7 +35,8 @@ from service.resource_builders import job_resource
 from service.resources import JobResource, PageOf
 from service.submission.resource_ids import checked_id, gnn_filter
 from store import jobs
-from store.catalogue import deletions, retries
+from store.catalogue import retries
+from store.catalogue.data_life import deletions
 from store.database.clock import timestamp
 from store.database.tables import JobEvent
 from store.errors import NotFound

@@ -22,8 +22,8 @@ from service.submission.explanation_checks import (
 from service.submission.resource_ids import report_at
 from service.submission.training_costs import training_seconds, witness_seconds
 from store.catalogue import denoisers, explanations, witness_sets
+from store.catalogue.data_life.input_locks import lock_inputs
 from store.catalogue.explanations import NewExplanation
-from store.catalogue.input_locks import lock_inputs
 from store.database import audit_entries, quotas
 from store.database.identifiers import new_id
 from store.database.sessions import OUTAGES

@@ -17,10 +17,10 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.errors import InvalidInput, quoted
 from d4explain.contracts.scopes import Scope
-from store.database.access_tables import ApiKey
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
 from store.database.sessions import read_clock
+from store.database.tables.access import ApiKey
 from store.errors import Conflict, NotFound
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from d4explain.contracts.errors import InvalidInput, quoted
 from d4explain.contracts.scopes import DEFAULT_TENANT, Scope
 from store.access import api_keys
-from store.database.access_tables import ApiKey
 from store.database.sessions import Database
+from store.database.tables.access import ApiKey
 
 ENVIRONMENT_VARIABLE = "D4_API_KEY"
 SECONDS_PER_DAY = 86_400.0

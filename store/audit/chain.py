@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.receipts.audit_chain import START, ChainedEntry, ChainEnd
-from store.database.audit_tables import AuditEntry
+from store.database.tables.audit import AuditEntry
 
 _BATCH = 1000
 

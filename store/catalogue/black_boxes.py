@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from d4explain.contracts.errors import InvalidInput
 from d4explain.contracts.plugins import BLACK_BOX
-from store.database.table_base import JsonObject
 from store.database.tables import Gnn
+from store.database.tables.base import JsonObject
 from store.outgoing_urls import black_box_rules, check_url
 from store.settings import Settings
 

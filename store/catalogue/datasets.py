@@ -10,9 +10,10 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.errors import printable, quoted
 from d4explain.contracts.job_states import JobState
 from d4explain.resource_names import DATASET
-from store.catalogue import deletions, trained_networks
+from store.catalogue import trained_networks
+from store.catalogue.data_life import deletions
+from store.catalogue.data_life.holds import refuse_if_held
 from store.catalogue.gnn_names import parse_reference
-from store.catalogue.holds import refuse_if_held
 from store.catalogue.name_versions import next_version
 from store.database import artifact_ledger
 from store.database.identifiers import new_id

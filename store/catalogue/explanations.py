@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.job_states import EventType, JobKind, JobState, Stage
 from store.database import artifact_ledger, audit_entries
 from store.database.audit_entries import Action
-from store.database.audit_tables import Source
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
-from store.database.table_base import JsonObject, written
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, WitnessSet
+from store.database.tables.audit import Source
+from store.database.tables.base import JsonObject, written
 from store.errors import NotFound
 from store.jobs.claims import Claim, held
 from store.jobs.job_events import append

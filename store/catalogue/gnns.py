@@ -12,9 +12,10 @@ from d4explain.contracts.errors import quoted
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.job_states import GnnState, JobKind, JobState
 from d4explain.contracts.probe_reports import ProbeReport
-from store.catalogue import deletions, trained_networks
+from store.catalogue import trained_networks
+from store.catalogue.data_life import deletions
+from store.catalogue.data_life.holds import refuse_if_held
 from store.catalogue.gnn_names import Reference, parse_reference
-from store.catalogue.holds import refuse_if_held
 from store.catalogue.name_versions import next_version
 from store.database import artifact_ledger
 from store.database.identifiers import new_id

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.job_states import GnnState, JobKind, JobState
 from d4explain.contracts.requests import DenoiserConfig
 from store.catalogue import denoisers, witness_sets
-from store.catalogue.input_locks import lock_inputs
+from store.catalogue.data_life.input_locks import lock_inputs
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, Replay, WitnessSet
 from store.errors import Conflict
 from store.jobs.submission import get as get_job

@@ -10,8 +10,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobState, TrainingState
-from store.catalogue.deletions import delete_trained
-from store.catalogue.holds import refuse_if_held
+from store.catalogue.data_life.deletions import delete_trained
+from store.catalogue.data_life.holds import refuse_if_held
 from store.database.sessions import read_clock
 from store.database.tables import Dataset, Denoiser, Gnn, Job, Trained, WitnessSet
 from store.jobs.submission import get, locked

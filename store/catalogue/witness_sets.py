@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobKind, TrainingState
 from store.catalogue import trained_networks
-from store.catalogue.input_locks import lock_inputs
+from store.catalogue.data_life.input_locks import lock_inputs
 from store.database import artifact_ledger
 from store.database.identifiers import new_id
-from store.database.table_base import JsonObject
 from store.database.tables import Dataset, Gnn, Job, WitnessSet
+from store.database.tables.base import JsonObject
 from store.errors import NotFound
 from store.jobs.claims import Claim, held
 from store.jobs.submission import submit

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
-from store.database.audit_tables import AuditEntry, Outcome, Source
+from store.database.tables.audit import AuditEntry, Outcome, Source
 
 _NOTED = "audit entries"  # key in `session.info`; a session lives for one transaction
 _INSERT = insert(AuditEntry)  # built once: every submission runs it

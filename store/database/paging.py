@@ -12,7 +12,7 @@ from sqlalchemy import Select, tuple_
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.errors import InvalidInput
-from store.database.table_base import Resource
+from store.database.tables.base import Resource
 
 Row = TypeVar("Row", bound=Resource)
 

@@ -17,9 +17,9 @@ from d4explain.contracts.job_states import JobKind, JobState
 from d4explain.contracts.webhooks import WebhookEvent
 from store.database.clock import now, timestamp
 from store.database.identifiers import new_id
-from store.database.table_base import JsonObject
 from store.database.tables import Explanation, Job
-from store.database.webhook_tables import Webhook, WebhookDelivery
+from store.database.tables.base import JsonObject
+from store.database.tables.webhooks import Webhook, WebhookDelivery
 
 _ENDED = "jobs to notify of"  # key in `session.info`; a session lives for one transaction
 _EXPLANATIONS = frozenset({JobKind.COUNTERFACTUAL, JobKind.CLASS})

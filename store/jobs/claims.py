@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.job_states import EventType, JobKind, JobState
 from store.database import artifact_ledger
 from store.database.sessions import now, read_clock
-from store.database.table_base import JsonObject
 from store.database.tables import Job
+from store.database.tables.base import JsonObject
 from store.errors import LeaseLost
 from store.jobs.endings import end, requeue, unreserve, with_reason
 from store.jobs.job_events import append, append_state

@@ -9,8 +9,8 @@ from d4explain.contracts.job_states import GnnState, JobKind, JobState, Training
 from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport
 from store.database import artifact_ledger, job_totals, webhook_outbox
 from store.database.sessions import read_clock
-from store.database.table_base import JsonObject
 from store.database.tables import Denoiser, Gnn, Job, WitnessSet
+from store.database.tables.base import JsonObject
 from store.jobs.job_events import append_state
 from store.jobs.submission import Priority
 

@@ -8,8 +8,8 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import EventType
-from store.database.table_base import JsonObject
 from store.database.tables import Job, JobEvent
+from store.database.tables.base import JsonObject
 
 _INSERT = insert(JobEvent)
 

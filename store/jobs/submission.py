@@ -15,8 +15,8 @@ from store.database.identifiers import new_id
 from store.database.job_policy import policy_of
 from store.database.paging import Page, page_of
 from store.database.sessions import read_clock
-from store.database.table_base import written
 from store.database.tables import Job
+from store.database.tables.base import written
 from store.errors import NotFound
 from store.jobs.job_events import append_states
 

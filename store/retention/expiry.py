@@ -15,7 +15,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from d4explain.contracts.job_states import JobState
-from store.catalogue import datasets, deletions
+from store.catalogue import datasets
+from store.catalogue.data_life import deletions
 from store.database.sessions import Database, read_clock
 from store.database.tables import (
     Dataset,

@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.webhooks import DeliveryState, SendFailure
 from store.database.paging import Page, page_of
 from store.database.sessions import now, read_clock
-from store.database.table_base import JsonObject
-from store.database.webhook_tables import Webhook, WebhookDelivery
+from store.database.tables.base import JsonObject
+from store.database.tables.webhooks import Webhook, WebhookDelivery
 from store.errors import Conflict, NotFound
 
 FIRST_PAUSE_SECONDS = 2.0  # between the first two attempts; then twice as long each time

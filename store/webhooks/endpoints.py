@@ -16,7 +16,7 @@ from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
 from store.database.sessions import read_clock
 from store.database.tables import Job
-from store.database.webhook_tables import Webhook, WebhookDelivery
+from store.database.tables.webhooks import Webhook, WebhookDelivery
 from store.errors import Conflict, NotFound
 
 SECRET_PREFIX = "whsec_"

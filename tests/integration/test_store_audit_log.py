@@ -13,8 +13,8 @@ from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
 from d4explain.contracts.receipts.audit_chain import verified
 from store.audit import chain
 from store.database.audit_entries import Action, note
-from store.database.audit_tables import AuditEntry, Outcome, Source
 from store.database.sessions import Database
+from store.database.tables.audit import AuditEntry, Outcome, Source
 
 
 @pytest.fixture(scope="module")

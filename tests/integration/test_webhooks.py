@@ -21,7 +21,7 @@ from d4explain.stack.ports import free_port
 from store import jobs
 from store.catalogue import gnns
 from store.database.tables import Job
-from store.database.webhook_tables import WebhookDelivery
+from store.database.tables.webhooks import WebhookDelivery
 from store.queue.dispatcher import Dispatcher
 from store.webhooks import deliveries, endpoints
 from tests.processes import EdgeCounter, Stack, opened_stack

@@ -19,8 +19,9 @@ from service.http.responses import json_response
 from service.resources import HoldList, HoldResource
 from service.schemas import HoldIn
 from service.submission.resource_ids import checked_id
-from store.catalogue import explanations, holds
-from store.catalogue.holds import Held, Protected
+from store.catalogue import explanations
+from store.catalogue.data_life import holds
+from store.catalogue.data_life.holds import Held, Protected
 from store.database.clock import timestamp
 from store.store import Store
 

@@ -10,8 +10,8 @@ from d4explain.contracts.errors import InvalidInput
 from d4explain.contracts.scopes import DEFAULT_TENANT, Scope
 from store.access import api_keys
 from store.access.api_keys import NewKey
-from store.database.access_tables import ApiKey
 from store.database.sessions import Database, read_clock
+from store.database.tables.access import ApiKey
 from store.errors import Conflict, NotFound
 
 

@@ -10,8 +10,8 @@ from d4explain.contracts.receipts.audit_chain import verified
 from store.audit import chain
 from store.database import audit_entries
 from store.database.audit_entries import Action, acting, note
-from store.database.audit_tables import AuditEntry, SigningKey
 from store.database.sessions import Database
+from store.database.tables.audit import AuditEntry, SigningKey
 
 
 def act(database: Database, *names: str, tenant: str = "one") -> None:

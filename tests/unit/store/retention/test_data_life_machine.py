@@ -14,8 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from store import jobs
 from store.artifacts.files import Artifacts, digest_of
-from store.catalogue import datasets, deletions, explanations, gnns, holds
-from store.catalogue.holds import Held
+from store.catalogue import datasets, explanations, gnns
+from store.catalogue.data_life import deletions, holds
+from store.catalogue.data_life.holds import Held
 from store.database import quotas
 from store.database.sessions import Database, read_clock
 from store.errors import ArtifactDeleted, Conflict, OnHold

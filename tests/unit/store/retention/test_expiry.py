@@ -5,8 +5,9 @@ from __future__ import annotations
 from sqlalchemy import select
 
 from store import jobs
-from store.catalogue import denoisers, explanations, holds
-from store.catalogue.holds import Held
+from store.catalogue import denoisers, explanations
+from store.catalogue.data_life import holds
+from store.catalogue.data_life.holds import Held
 from store.database.sessions import Database, read_clock
 from store.database.tables import Dataset, Denoiser, Explanation, Job, WitnessSet
 from store.jobs import JobState

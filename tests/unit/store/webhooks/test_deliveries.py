@@ -14,7 +14,7 @@ from d4explain.contracts.job_states import JobKind
 from d4explain.contracts.webhooks import DeliveryState, SendFailure
 from store import jobs
 from store.database.sessions import Database, now
-from store.database.webhook_tables import Webhook, WebhookDelivery
+from store.database.tables.webhooks import Webhook, WebhookDelivery
 from store.errors import Conflict, NotFound
 from store.webhooks import deliveries, endpoints
 from store.webhooks.deliveries import AttemptResult, ClaimedDelivery, Full

@@ -16,7 +16,7 @@ from store import jobs
 from store.catalogue import explanations, retries
 from store.database.sessions import Database
 from store.database.tables import Explanation, Job
-from store.database.webhook_tables import WebhookDelivery
+from store.database.tables.webhooks import WebhookDelivery
 from store.errors import LeaseLost
 from store.webhooks import endpoints
 from store.webhooks.endpoints import RequestWebhook

@@ -24,7 +24,7 @@ from store.access import api_keys
 from store.access.api_keys import NewKey
 from store.catalogue import gnn_labels
 from store.database.tables import Replay
-from store.database.webhook_tables import WebhookDelivery
+from store.database.tables.webhooks import WebhookDelivery
 from store.webhooks import endpoints
 from tests.conftest import Deployment
 from tests.store_rows import create_ready_gnn

@@ -13,9 +13,9 @@ from d4explain.contracts.scopes import DEFAULT_TENANT, Scope
 from service.glossary.page import openapi_document
 from store import jobs
 from store.access import api_keys
-from store.database.audit_tables import AuditEntry, Outcome, Source
 from store.database.sessions import Database
 from store.database.tables import Job
+from store.database.tables.audit import AuditEntry, Outcome, Source
 from store.webhooks import endpoints
 
 KEY = {"name": "a key", "scopes": ["read"]}

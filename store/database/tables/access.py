@@ -6,7 +6,7 @@ from sqlalchemy import Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from d4explain.contracts.scopes import TokenKind
-from store.database.table_base import DIGEST, ID, JsonTexts, Resource
+from store.database.tables.base import DIGEST, ID, JsonTexts, Resource
 
 
 class ApiKey(Resource):

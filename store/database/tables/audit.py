@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from store.database.clock import now
-from store.database.table_base import DIGEST, ID, SERIAL, Table, text_enum
+from store.database.tables.base import DIGEST, ID, SERIAL, Table, text_enum
 
 
 class Source(StrEnum):

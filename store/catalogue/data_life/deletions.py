@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobState
-from store.catalogue.holds import refuse_if_held
+from store.catalogue.data_life.holds import refuse_if_held
 from store.database import artifact_ledger
 from store.database.tables import (
     Deletion,

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from d4explain.contracts.webhooks import DeliveryState, WebhookEvent
 from store.database.clock import now
-from store.database.table_base import ID, JsonObjects, JsonTexts, Resource
+from store.database.tables.base import ID, JsonObjects, JsonTexts, Resource
 
 
 class Webhook(Resource):

@@ -1,0 +1,1 @@
+"""Deletes resources safely: what is used or on hold stays."""
