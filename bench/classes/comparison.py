@@ -29,7 +29,7 @@ _OTHER_SIZES = (6, 8)
 # The paper's trees explain the motif; its tables do not name other classes.
 _SIZED_LABELS = {"tree_grids": (1,), "tree_cycle": (1,)}
 # Classes with a motif that only fits larger patterns: the 3 × 3 grid.
-_LARGER = {("ba3motif", 1): (9,), ("ba3motif_roles", 1): (9,)}
+_LARGER = {("ba3motif", 1): (9,), ("ba3motif_roles", 1): (9,), ("tree_grids", 1): (9,)}
 # What distinguishes the rows of a data set.
 CLASS_KEYS = ("label", "nodes", "method", "k", "t")
 # Classes that have a known truth.
@@ -50,7 +50,7 @@ def class_rows(
     """Yield each row, and the row to save with its provenance; cached answers are reused.
 
     All explanations share one GNN and one denoiser of `seed`; they have the seeds after it. Rows of
-    a size, and those of the paper's grid, have one seed.
+    a size, except that of the 3 × 3 grid, and those of the paper's grid have one seed.
     """
     run = ClassRun(target, task.train.graphs, budget=budget, seed=seed, on_progress=on_progress)
     for label in labels or _LABELS.get(task.name) or range(task.classes):
@@ -73,13 +73,14 @@ def _cases(
     """Size, method and number of seeds of each row."""
     for method in OURS:
         yield None, method, seeds
-    for nodes in _LARGER.get((dataset, label), ()):
+    larger = _LARGER.get((dataset, label), ())
+    for nodes in larger:
         for method in OURS:
             yield nodes, method, seeds
     if label not in _SIZED_LABELS.get(dataset, (label,)):
         return
     for nodes in _SIZES.get(dataset, _OTHER_SIZES):
-        for method in (*OURS, PAPER):
+        for method in (PAPER,) if nodes in larger else (*OURS, PAPER):
             yield nodes, method, 1
     if full and dataset in CLASS_GRID_SIZES:
         for method in PAPER_GRID:
