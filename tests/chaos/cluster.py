@@ -43,6 +43,7 @@ class Scale:
     lease_seconds: float = 6.0
     max_attempts: int = 8
     recoveries: int = 5  # measured after the faults
+    poison_jobs: int = 2
 
 
 @dataclass(frozen=True)

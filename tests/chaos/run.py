@@ -10,6 +10,8 @@ import subprocess
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -50,7 +52,8 @@ def run(folder: Path, out: Path, *, seed: int, database: str, scale: Scale) -> N
         )
     )
     try:
-        with started_cluster(folder / "calm", database, scale, apis=1) as cluster:
+        alone = replace(scale, workers=1)
+        with started_cluster(folder / "calm", database, alone, apis=1) as cluster:
             _run_calmly(cluster, history)
         with started_cluster(folder / "chaos", database, scale) as cluster:
             _run_with_faults(cluster, history, seed)
@@ -62,9 +65,9 @@ def run(folder: Path, out: Path, *, seed: int, database: str, scale: Scale) -> N
 def _run_calmly(cluster: Cluster, history: HistoryWriter) -> None:
     """Does each work once, without faults, and writes how it ended."""
     rng, (url,) = random.Random(0), cluster.urls
-    calm = Clients(cluster.urls, HistoryWriter(Path(os.devnull)), seed=0)
-    with httpx.Client(timeout=60) as http:
-        works = distinct(all_works(Inputs.register(http, url), cluster.scale.jobs))
+    with httpx.Client(timeout=60) as http, closing(HistoryWriter(Path(os.devnull))) as nowhere:
+        calm = Clients(cluster.urls, nowhere, seed=0)
+        works = distinct(_works(cluster, Inputs.register(http, url)))
         for work in works:
             if work.ending is not JobState.SUCCEEDED:  # poison fails by definition
                 history.write(Expected(work=work.name, ending=work.ending, result=None))
@@ -77,12 +80,16 @@ def _run_calmly(cluster: Cluster, history: HistoryWriter) -> None:
             history.write(Expected(work=one.work.name, ending=seen.state, result=seen.result))
 
 
+def _works(cluster: Cluster, inputs: Inputs) -> list[Work]:
+    return all_works(inputs, cluster.scale.jobs, cluster.scale.poison_jobs)
+
+
 def _run_with_faults(cluster: Cluster, history: HistoryWriter, seed: int) -> None:
     rng = random.Random(seed)
     with httpx.Client(timeout=60) as http:
         inputs = Inputs.register(http, cluster.urls[0])
     before = _job_ids(cluster)
-    works = shuffled(all_works(inputs, cluster.scale.jobs), rng)
+    works = shuffled(_works(cluster, inputs), rng)
     clients = Clients(cluster.urls, history, seed)
     injector = FaultInjector(cluster, history, rng)
     faults = schedule(cluster, rng)

@@ -16,7 +16,6 @@ from tests.processes import EdgeCounter
 
 _SHARE_OF_SEARCHES = 0.35
 _TRAINING = {"steps": 80, "hidden": 4, "blocks": 1}
-_POISON_JOBS = 2
 _DEADLY_VALUE = (
     1313.25  # `d4_poison.DEADLY_VALUE`, which is importable in the started processes only
 )
@@ -75,7 +74,7 @@ def ring(nodes: int, value: float = 1.0) -> dict[str, Any]:
     }
 
 
-def all_works(inputs: Inputs, jobs: int) -> list[Work]:
+def all_works(inputs: Inputs, jobs: int, poison_jobs: int) -> list[Work]:
     """One work per request, in a fixed order; most occur several times.
 
     A training and an explanation that waits for it occur once, since equal ones share a denoiser.
@@ -84,7 +83,7 @@ def all_works(inputs: Inputs, jobs: int) -> list[Work]:
     searches = round(_SHARE_OF_SEARCHES * jobs)
     rare = [_training(inputs, seed) for seed in range(2 * unique)]
     rare += [_explanation(inputs, 1000 + seed) for seed in range(unique)]
-    rare += [_poison(inputs)] * _POISON_JOBS
+    rare += [_poison(inputs)] * poison_jobs
     many = [_search(inputs, 5 + position % 4, position % 8) for position in range(searches)]
     predictions = max(0, jobs - len(rare) - len(many))
     many += [_prediction(inputs, 4 + position % 9) for position in range(predictions)]
