@@ -16,12 +16,7 @@ import torch
 from bench.counterfactuals.c2st import Discriminator
 from bench.counterfactuals.figures import MethodResult, counterfactual_row
 from bench.counterfactuals.instances import InstancePart, held_out_graphs, select_instances
-from bench.counterfactuals.intervals import (
-    Interval,
-    mmd_gain,
-    percentile_interval,
-    resampled_shares,
-)
+from bench.counterfactuals.intervals import mmd_gain
 from bench.counterfactuals.judges import load_judges
 from bench.counterfactuals.methods import (
     ALTERNATIVES,
@@ -31,7 +26,7 @@ from bench.counterfactuals.methods import (
 )
 from bench.counterfactuals.realism import measure_realism
 from bench.counterfactuals.runs import CounterfactualRun, valid_on_whole_graph
-from bench.counterfactuals.transfer import judge_votes, transfer_figures
+from bench.counterfactuals.transfer import judge_votes
 from bench.data.tasks import Task
 from bench.gnns.target_gnns import TargetGnn
 from bench.progress import OnProgress
@@ -39,6 +34,8 @@ from bench.report.provenance import provenance
 from d4explain.gnn.graphs import Graph
 from models.counterfactual.config import CounterfactualConfig
 from models.counterfactual.search.search_config import SearchConfig
+from models.evaluation.bootstrap import Interval, percentile_interval, resampled_shares
+from models.evaluation.transfer import transfer_figures
 from models.metrics.scores import Instance, cf_acc_auc, cf_acc_curve
 
 DATASETS = ("ba3motif", "mutagenicity", "nci1", "tree_cycle")

@@ -31,11 +31,12 @@ from bench.counterfactuals.intervals import mmd_gain
 from bench.counterfactuals.judges import Judge, load_judges
 from bench.counterfactuals.realism import Realism, count_unseen, measure_realism, no_realism
 from bench.counterfactuals.runs import CounterfactualRun
-from bench.counterfactuals.transfer import Votes, judge_votes, transfer_figures
+from bench.counterfactuals.transfer import judge_votes
 from bench.data.tasks import Task
 from bench.gnns.target_gnns import TargetGnn
 from bench.progress import OnProgress
 from d4explain.gnn.graphs import Graph
+from models.evaluation.transfer import Votes, transfer_figures
 from models.realism.reference_patterns import ReferencePatterns
 
 

@@ -1,23 +1,15 @@
-"""Bootstrap confidence intervals over instances."""
+"""A bootstrap confidence interval of the difference of two MMDs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from bench.counterfactuals.figures import MethodResult, toggle_pairs
 from d4explain.gnn.graphs import Graph
+from models.evaluation.bootstrap import RESAMPLES, Interval, percentile_interval, resampled_shares
 from models.metrics.mmd import kernels_between, statistics
-
-_RESAMPLES = 2000
-
-
-class Interval(NamedTuple):
-    low: float
-    high: float
 
 
 def mmd_gain(
@@ -26,7 +18,7 @@ def mmd_gain(
     held_out: Sequence[Graph],
     *,
     seed: int,
-    resamples: int = _RESAMPLES,
+    resamples: int = RESAMPLES,
 ) -> Interval | None:
     """95 % bootstrap interval of their held-out MMD minus ours; ours is lower if it is above 0.
 
@@ -42,20 +34,6 @@ def mmd_gain(
     our_flips, their_flips = zip(*shared, strict=True)
     gains = _distances(their_flips, held_out, shares) - _distances(our_flips, held_out, shares)
     return percentile_interval(gains)
-
-
-def resampled_shares(count: int, seed: int, resamples: int = _RESAMPLES) -> Tensor:
-    """Share of each instance in samples of `count` with replacement: [resample, instance]."""
-    draws = torch.randint(count, (resamples, count), generator=torch.Generator().manual_seed(seed))
-    shares = torch.zeros(draws.shape, dtype=torch.float64)
-    return shares.scatter_add_(1, draws, torch.full(draws.shape, 1 / count, dtype=torch.float64))
-
-
-def percentile_interval(values: Tensor) -> Interval:
-    """The 95 % interval of resampled values [resample]; undefined values (NaN) do not count."""
-    bounds = torch.tensor([0.025, 0.975], dtype=torch.float64)
-    low, high = torch.nanquantile(values, bounds).tolist()
-    return Interval(low, high)
 
 
 def _distances(

@@ -1,95 +1,20 @@
-"""Transfer of flips to judges: NA and NAFR.
-
-A judge shares a flip if it gives the original the GNN's old class and the answer the GNN's new
-class. Both figures count only instances whose original the judge classifies like the GNN:
-NA = shared flips / flipped instances, NAFR = shared flips / all instances, each the mean over
-judges.
-"""
+"""Asks judges whether they share the flips of a method."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import torch
-from torch import Tensor
 
 from bench.counterfactuals.figures import MethodResult, toggle_pairs
 from bench.counterfactuals.instances import CPU
-from bench.counterfactuals.intervals import percentile_interval, resampled_shares
-from d4explain.gnn.graphs import Graph
-from d4explain.gnn.network import Gnn, predict
-
-
-@dataclass(frozen=True)
-class Votes:
-    """What the judges say about one method's first answers."""
-
-    agrees: Tensor  # [judge, instance] bool: it classifies the original like the GNN
-    flipped: Tensor  # [instance] bool: the method has an answer
-    shared: Tensor  # [judge, instance] bool: it shares the flip
-
-
-@dataclass(frozen=True)
-class TransferFigures:
-    """None where no judge has an instance to count."""
-
-    na: float | None
-    na_low: float | None  # 95 % bootstrap interval over instances
-    na_high: float | None
-    nafr: float | None
-    nafr_low: float | None
-    nafr_high: float | None
+from d4explain.gnn.network import Gnn
+from models.evaluation.transfer import Votes, graph_votes
 
 
 def judge_votes(gnn: Gnn, judges: Sequence[Gnn], answers: Sequence[MethodResult]) -> Votes:
     """Ask every judge about the originals and the first answers."""
     originals = [answer.instance.graph for answer in answers]
-    flipped = torch.tensor([bool(answer.found) for answer in answers], dtype=torch.bool)
     edited = [
-        toggle_pairs(answer.instance.graph, answer.found[0]) for answer in answers if answer.found
+        toggle_pairs(answer.instance.graph, answer.found[0]) if answer.found else None
+        for answer in answers
     ]
-    old, new = _classes(gnn, originals), _classes(gnn, edited)
-    agrees, shared = [], []
-    for judge in judges:
-        judge_agrees = _classes(judge, originals) == old
-        same_new_class = torch.zeros_like(flipped)
-        same_new_class[flipped] = _classes(judge, edited) == new
-        agrees.append(judge_agrees)
-        shared.append(judge_agrees & same_new_class)
-    return Votes(torch.stack(agrees), flipped, torch.stack(shared))
-
-
-def transfer_figures(votes: Votes, *, seed: int) -> TransferFigures:
-    """NA and NAFR with intervals; the same seed gives the same resamples for every method."""
-    whole = torch.ones(1, len(votes.flipped), dtype=torch.float64)
-    shares = resampled_shares(len(votes.flipped), seed)
-    figures = []
-    for measure in (na, nafr):
-        value = float(measure(votes, whole))
-        low, high = percentile_interval(measure(votes, shares))
-        figures += [value, low, high]
-    return TransferFigures(*(None if math.isnan(figure) else figure for figure in figures))
-
-
-def na(votes: Votes, weights: Tensor) -> Tensor:
-    """NA for each row of instance weights [resample, instance]: [resample], NaN if undefined."""
-    return _mean_ratio(votes.shared, votes.agrees & votes.flipped, weights)
-
-
-def nafr(votes: Votes, weights: Tensor) -> Tensor:
-    """NAFR for each row of instance weights [resample, instance]: [resample], NaN if undefined."""
-    return _mean_ratio(votes.shared, votes.agrees, weights)
-
-
-def _mean_ratio(counted: Tensor, among: Tensor, weights: Tensor) -> Tensor:
-    """Mean over judges of weighted shares; both are [judge, instance], a judge may have none."""
-    ratios = (weights @ counted.T.double()) / (weights @ among.T.double())  # [resample, judge]
-    return ratios.nanmean(dim=1)
-
-
-def _classes(gnn: Gnn, graphs: Sequence[Graph]) -> Tensor:
-    if not graphs:
-        return torch.empty(0, dtype=torch.int64)
-    return predict(gnn, graphs, CPU).argmax(dim=1)
+    return graph_votes(gnn, judges, originals, edited, CPU)

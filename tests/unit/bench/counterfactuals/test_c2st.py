@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.counterfactuals.c2st import FOLDS, Discriminator, _out_of_fold_scores, _wins
+from bench.counterfactuals.c2st import Discriminator
 from bench.counterfactuals.figures import MethodResult
 from bench.counterfactuals.instances import EditableInstance
 from bench.counterfactuals.realism import measure_realism, shared_flips
 from d4explain.gnn.graphs import Graph
+from models.evaluation.c2st import FOLDS, _out_of_fold_scores, _wins
 from models.graphs.edits import EditRules
 
 torch.set_num_threads(1)

@@ -9,18 +9,12 @@ from hypothesis import strategies as st
 
 from bench.counterfactuals.figures import MethodResult
 from bench.counterfactuals.instances import EditableInstance
-from bench.counterfactuals.intervals import percentile_interval, resampled_shares
-from bench.counterfactuals.transfer import (
-    TransferFigures,
-    Votes,
-    judge_votes,
-    na,
-    nafr,
-    transfer_figures,
-)
+from bench.counterfactuals.transfer import judge_votes
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 from d4explain.gnn.spec import GinLayer, GnnSpec, LinearLayer, PoolLayer
+from models.evaluation.bootstrap import percentile_interval, resampled_shares
+from models.evaluation.transfer import TransferFigures, Votes, na, nafr, transfer_figures
 from models.graphs.edits import EditRules
 
 
