@@ -17,7 +17,7 @@ from service.http.responses import entity_tag
 from service.resource_builders import explanation_summary
 from service.resources import ExplanationSummary
 from store import jobs
-from store.artifacts.files import Artifacts
+from store.artifacts.files import TenantArtifacts
 from store.catalogue import explanations
 from store.errors import Conflict
 from store.store import Store
@@ -68,7 +68,7 @@ def read_summary(store: Store, tenant: str, explanation_id: str) -> ExplanationS
         return explanation_summary(explanation, job, provisional, queue)
 
 
-def stored_receipt(artifacts: Artifacts, digest: str) -> Receipt:
+def stored_receipt(artifacts: TenantArtifacts, digest: str) -> Receipt:
     """The receipt of a stored answer; the rest of the answer is not parsed."""
     with artifacts.open_large(digest) as file:
         answer = JsonPart.whole(file.read())
@@ -110,7 +110,7 @@ async def _opened(context: Context, tenant: str, digest: str) -> bytes | BinaryI
     )
 
 
-def _open_result(artifacts: Artifacts, digest: str) -> bytes | BinaryIO:
+def _open_result(artifacts: TenantArtifacts, digest: str) -> bytes | BinaryIO:
     """The result, verified against its digest: its bytes, or an open file if it is large."""
     file = artifacts.open_large(digest)
     if _size(file) > _MAX_UNCHUNKED_BYTES:

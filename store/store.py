@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from store.artifacts.artifact_store import ArtifactStore
 from store.artifacts.disk_space import DiskSpace
-from store.artifacts.files import Artifacts
 from store.database.job_policy import JobPolicy
 from store.database.quotas import Limits, Quotas
 from store.database.sessions import CONNECTIONS, Database
@@ -21,7 +21,7 @@ from store.settings import Settings
 class Store:
     settings: Settings
     database: Database
-    artifacts: Artifacts
+    artifacts: ArtifactStore
     disk: DiskSpace
 
     @classmethod
@@ -38,7 +38,7 @@ class Store:
             queue_seconds=settings.queue_hours * 3600,
             idempotency_seconds=settings.idempotency_hours * 3600,
         )
-        artifacts = Artifacts(settings.artifacts)
+        artifacts = ArtifactStore(settings.artifacts)
         database = Database(
             settings.database_url,
             policy=policy,
@@ -91,7 +91,7 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-def _folders(database: Database, artifacts: Artifacts) -> dict[str, Path]:
+def _folders(database: Database, artifacts: ArtifactStore) -> dict[str, Path]:
     """The local folders that the store writes to, by name."""
     found = {"artifacts": artifacts.folder, "the database": database.folder}
     return {name: folder for name, folder in found.items() if folder is not None}

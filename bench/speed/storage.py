@@ -22,9 +22,10 @@ from pathlib import Path
 import numpy as np
 
 from d4explain.contracts.gnn_spec import parse_spec
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.stack.ports import free_port
 from store import jobs
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.catalogue import datasets, explanations, gnns
 from store.maintenance.backup import back_up
 from store.maintenance.consistency import check
@@ -87,7 +88,7 @@ def _median_ms(act: Callable[[], object], repeats: int) -> float:
 def compare_artifacts(folder: Path, s3: str, seed: int, repeats: int) -> None:
     """Prints the median times of single artifacts."""
     rng = np.random.default_rng(seed)
-    stores = (Artifacts(str(folder)), Artifacts(s3))
+    stores = (ArtifactStore(str(folder)), ArtifactStore(s3))
     print(f"{'artifact':10} {'bytes':>8} {'use':5} {'disk ms':>8} {'S3 ms':>8} {'ratio':>6}")
     for name, size in _SIZES.items():
         disk, remote = (_write_and_read(one, rng, size, repeats) for one in stores)
@@ -97,12 +98,12 @@ def compare_artifacts(folder: Path, s3: str, seed: int, repeats: int) -> None:
 
 
 def _write_and_read(
-    artifacts: Artifacts, rng: np.random.Generator, size: int, repeats: int
+    artifacts: ArtifactStore, rng: np.random.Generator, size: int, repeats: int
 ) -> dict[str, float]:
-    digest = artifacts.put(rng.bytes(size))
+    digest = artifacts.of(DEFAULT_TENANT).put(rng.bytes(size))
     return {
-        "write": _median_ms(lambda: artifacts.put(rng.bytes(size)), repeats),
-        "read": _median_ms(lambda: artifacts.get(digest), repeats),
+        "write": _median_ms(lambda: artifacts.of(DEFAULT_TENANT).put(rng.bytes(size)), repeats),
+        "read": _median_ms(lambda: artifacts.of(DEFAULT_TENANT).get(digest), repeats),
     }
 
 
@@ -130,7 +131,7 @@ def measure_backup(folder: Path, count: int, seed: int) -> None:
 
 
 def _fill(store: Store, count: int, rng: np.random.Generator) -> None:
-    put = store.artifacts.put
+    put = store.artifacts.of(DEFAULT_TENANT).put
     weights, graphs = put(rng.bytes(_SIZES["weights"])), put(rng.bytes(_SIZES["weights"]))
     with store.database.transaction() as session:
         gnn, job = gnns.create(

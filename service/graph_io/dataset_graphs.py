@@ -8,7 +8,7 @@ from d4explain.contracts.requests import CanonicalGraph
 from d4explain.contracts.results import ResultGraph
 from service.graph_io.result_graphs import as_result_graph
 from store.artifacts import graph_sets
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.database.tables import Dataset
 from store.errors import Conflict
 
@@ -34,7 +34,7 @@ class DatasetGraphs(BaseModel):
 
 
 def dataset_graphs(
-    artifacts: Artifacts, dataset: Dataset, offset: int, limit: int
+    artifacts: ArtifactStore, dataset: Dataset, offset: int, limit: int
 ) -> DatasetGraphs:
     """The graphs from position `offset`; refuses large graphs."""
     if dataset.large:

@@ -16,7 +16,7 @@ from d4explain.contracts.features.featurisers import featuriser_of
 from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
 from service.http.faults import reject
 from store.artifacts import graph_sets, large_graphs
-from store.artifacts.files import Artifacts
+from store.artifacts.files import TenantArtifacts
 from store.catalogue import gnns
 from store.database.tables import Dataset, Gnn
 from store.store import Store
@@ -51,7 +51,7 @@ def check_column_rules(store: Store, gnn: Gnn, dataset: Dataset) -> None:
 
 @lru_cache(maxsize=256)  # a digest identifies its content, so a cached result stays valid
 def _first_violation(
-    artifacts: Artifacts,
+    artifacts: TenantArtifacts,
     digest: str,
     rules: tuple[ColumnRule, ...],
     edge_rules: tuple[ColumnRule, ...],
@@ -73,7 +73,7 @@ def _first_violation(
 
 @lru_cache(maxsize=256)
 def _first_violation_in_large_graph(
-    artifacts: Artifacts, digest: str, rules: tuple[ColumnRule, ...]
+    artifacts: TenantArtifacts, digest: str, rules: tuple[ColumnRule, ...]
 ) -> str | None:
     if not rules:
         return None

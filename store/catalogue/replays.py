@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.job_states import JobKind, Stage
 from d4explain.contracts.receipts.receipt import Receipt
 from d4explain.contracts.receipts.replay_reports import ReplayReport
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.catalogue import explanations
 from store.database.identifiers import new_id
 from store.database.paging import Page, page_of
@@ -52,7 +52,7 @@ def recorded_answer(
 
 
 def require_inputs(
-    session: Session, artifacts: Artifacts, answer: RecordedAnswer, receipt: Receipt
+    session: Session, artifacts: ArtifactStore, answer: RecordedAnswer, receipt: Receipt
 ) -> None:
     """Raises Gone if something that the recorded work used was deleted or replaced since."""
     if receipt.gnn_form == "black_box":
@@ -85,7 +85,7 @@ def require_inputs(
 
 
 def create(
-    session: Session, artifacts: Artifacts, answer: RecordedAnswer, receipt: Receipt
+    session: Session, artifacts: ArtifactStore, answer: RecordedAnswer, receipt: Receipt
 ) -> Replay:
     """Creates the replay and its job; raises Gone if an input was deleted."""
     require_inputs(session, artifacts, answer, receipt)

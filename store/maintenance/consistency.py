@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.database.artifact_uses import CHECKPOINT, ArtifactUse, Key, referenced
 from store.database.sessions import Database
 from store.errors import ArtifactCorrupt, ArtifactMissing
@@ -28,7 +28,7 @@ class Consistency:
         return [use for use in (*self.missing, *self.corrupt) if use.what != CHECKPOINT]
 
 
-def check(database: Database, artifacts: Artifacts, *, read: bool = False) -> Consistency:
+def check(database: Database, artifacts: ArtifactStore, *, read: bool = False) -> Consistency:
     """Compares rows and artifacts; with `read`, also the bytes of artifacts with their digests."""
     with database.reading() as session:
         uses = list(referenced(session))
@@ -52,7 +52,7 @@ def _failing(uses: Iterable[ArtifactUse], passes: Callable[[Key], bool]) -> list
     return [use for several in failed for use in several]
 
 
-def _is_sound(artifacts: Artifacts, key: Key) -> bool:
+def _is_sound(artifacts: ArtifactStore, key: Key) -> bool:
     tenant, digest = key
     try:
         artifacts.of(tenant).open_large(digest).close()

@@ -15,7 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import Queue
-from store.artifacts.files import Artifacts
+from d4explain.contracts.scopes import DEFAULT_TENANT
+from store.artifacts.artifact_store import ArtifactStore
 from store.database import schema
 from store.database.clock import now
 from store.database.sessions import Database, read_clock
@@ -197,7 +198,7 @@ def _broker_settings(client: redis.Redis) -> Iterator[Finding]:
 def _artifacts(settings: Settings, has_rows: bool) -> Iterator[Finding]:
     fix = "correct D4_ARTIFACTS, or the rights of this user or key"
     try:
-        artifacts = Artifacts(settings.artifacts)
+        artifacts = ArtifactStore(settings.artifacts).of(DEFAULT_TENANT)
         probe = os.urandom(32)
         digest = artifacts.put(probe)
         is_same = artifacts.get(digest) == probe

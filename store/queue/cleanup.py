@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from store.access import temporary_tokens
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.catalogue import idempotency
 from store.database.sessions import Database, read_clock
 from store.jobs import job_events, workers
@@ -19,7 +19,7 @@ _DELIVERY_SECONDS = 30 * 24 * 3600.0  # how long the log of webhooks reaches bac
 
 
 def delete_released(
-    database: Database, artifacts: Artifacts, should_stop: Callable[[], bool] = lambda: False
+    database: Database, artifacts: ArtifactStore, should_stop: Callable[[], bool] = lambda: False
 ) -> int:
     """Deletes the artifacts of deleted resources; returns how many."""
     deleted = unused_artifacts.delete_released(database, artifacts, should_stop).count
@@ -29,7 +29,7 @@ def delete_released(
 
 def delete_unneeded(
     database: Database,
-    artifacts: Artifacts,
+    artifacts: ArtifactStore,
     *,
     retention: Retention = KEEP_ALL,
     min_age_seconds: float = MIN_AGE_SECONDS,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from store import jobs
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.audit import chain as audit_chain
 from store.database.sessions import Database
 from store.queue import cleanup, leader_election
@@ -204,7 +204,7 @@ class Dispatcher:
 
     def _clean_up(self, clean_up: Callable[..., int]) -> None:
         try:
-            artifacts = Artifacts(self._settings.artifacts)
+            artifacts = ArtifactStore(self._settings.artifacts)
             removed = clean_up(self._database, artifacts, should_stop=self._stopping.is_set)
             if removed:
                 logger.info("removed %d unused artifacts", removed)

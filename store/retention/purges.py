@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import delete, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.database import artifact_uses
 from store.database.artifact_uses import Key
 from store.database.sessions import Database, now, read_clock
@@ -61,13 +61,13 @@ class PurgeReport:
         return all(resource.is_purged for resource in self.resources)
 
 
-def purge(database: Database, artifacts: Artifacts) -> PurgeReport:
+def purge(database: Database, artifacts: ArtifactStore) -> PurgeReport:
     """Deletes the files of deleted resources and looks whether they are gone."""
     deleted = unused_artifacts.delete_released(database, artifacts)
     return PurgeReport(deleted, tuple(verify(database, artifacts)))
 
 
-def verify(database: Database, artifacts: Artifacts) -> list[PurgedResource]:
+def verify(database: Database, artifacts: ArtifactStore) -> list[PurgedResource]:
     """Looks for the files of deleted resources that were not verified to be gone."""
     with database.reading() as session:
         unverified = session.scalars(
@@ -89,7 +89,7 @@ def forget(session: Session) -> None:
 
 
 def _look_for_files(
-    database: Database, artifacts: Artifacts, batch: Sequence[Deletion]
+    database: Database, artifacts: ArtifactStore, batch: Sequence[Deletion]
 ) -> list[PurgedResource]:
     keys = {(note.tenant_id, digest) for note in batch for digest in note.digests}
     with database.reading() as session:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, delete, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.database import artifact_ledger, artifact_uses
 from store.database.artifact_uses import Key
 from store.database.sessions import Database, read_clock
@@ -33,7 +33,7 @@ class DeletedArtifacts:
 
 
 def delete_released(
-    database: Database, artifacts: Artifacts, should_stop: Callable[[], bool] = lambda: False
+    database: Database, artifacts: ArtifactStore, should_stop: Callable[[], bool] = lambda: False
 ) -> DeletedArtifacts:
     """Deletes the released artifacts that no other row needs."""
     deleted = DeletedArtifacts()
@@ -68,7 +68,7 @@ def compare_with_rows(database: Database) -> None:
 
 
 def release_unknown(
-    database: Database, artifacts: Artifacts, min_age_seconds: float = MIN_AGE_SECONDS
+    database: Database, artifacts: ArtifactStore, min_age_seconds: float = MIN_AGE_SECONDS
 ) -> None:
     """Releases files that no transaction has referred to, as those of interrupted uploads."""
     old = [listed for listed in artifacts.listed() if _age(listed.modified_at) > min_age_seconds]
@@ -94,7 +94,7 @@ def forget_deleted(session: Session, before: float) -> None:
     )
 
 
-def _delete(database: Database, artifacts: Artifacts, keys: Sequence[Key]) -> DeletedArtifacts:
+def _delete(database: Database, artifacts: ArtifactStore, keys: Sequence[Key]) -> DeletedArtifacts:
     with database.transaction() as session:
         marked = _locked(session, keys, ArtifactEntry.deleting_since.is_(None))
         _change(session, list(marked), deleting_since=read_clock(session))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.database import quotas
 from store.database.quotas import Limits, Quotas
 from store.database.sessions import Database
@@ -20,7 +20,7 @@ def test_uploads_race_with_the_deletion_of_the_same_content(
     database = Database(postgres_url)
     database.migrate()
     database.close()
-    assert race(postgres_url, Artifacts(str(tmp_path / "artifacts"))) >= UPLOADS
+    assert race(postgres_url, ArtifactStore(str(tmp_path / "artifacts"))) >= UPLOADS
 
 
 def test_processes_together_get_exactly_the_quota(postgres_url: str) -> None:

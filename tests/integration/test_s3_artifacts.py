@@ -17,7 +17,8 @@ from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.stack.ports import free_port
 from store import jobs
 from store.artifacts import large_graphs
-from store.artifacts.files import Artifacts, digest_of
+from store.artifacts.artifact_store import ArtifactStore
+from store.artifacts.files import digest_of
 from store.database.tables import Job
 from store.errors import ArtifactCorrupt, ArtifactMissing, ArtifactsUnavailable
 from store.queue.cleanup import delete_unneeded
@@ -72,76 +73,78 @@ def s3() -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def artifacts(s3: S3Server, tmp_path: Path) -> Artifacts:
-    return Artifacts(f"s3://{BUCKET}/{tmp_path.name}")
+def artifacts(s3: S3Server, tmp_path: Path) -> ArtifactStore:
+    return ArtifactStore(f"s3://{BUCKET}/{tmp_path.name}")
 
 
-def key_of(artifacts: Artifacts, digest: str) -> str:
+def key_of(artifacts: ArtifactStore, digest: str) -> str:
     return f"{artifacts.url.removeprefix(f's3://{BUCKET}/')}/{digest[:2]}/{digest}"
 
 
-def test_artifacts_are_stored_read_listed_and_deleted(artifacts: Artifacts) -> None:
+def test_artifacts_are_stored_read_listed_and_deleted(artifacts: ArtifactStore) -> None:
     started = time.time()
-    digest = artifacts.put(DATA)
-    assert artifacts.put(DATA) == digest
-    assert artifacts.get(digest) == DATA
-    with artifacts.open_large(digest) as file:
+    digest = artifacts.of("default").put(DATA)
+    assert artifacts.of("default").put(DATA) == digest
+    assert artifacts.of("default").get(digest) == DATA
+    with artifacts.of("default").open_large(digest) as file:
         assert file.read() == DATA
     [listed] = artifacts.listed()
     assert listed.digest == digest
     assert listed.modified_at is not None
     assert abs(listed.modified_at - started) < 60
-    assert artifacts.modified_at(digest) == listed.modified_at
+    assert artifacts.of("default").modified_at(digest) == listed.modified_at
     assert artifacts.problem() is None
-    artifacts.delete(digest)
-    artifacts.delete(digest)
-    assert not artifacts.exists(digest)
-    assert artifacts.modified_at(digest) is None
-    for read in (artifacts.get, artifacts.open_large):
+    artifacts.of("default").delete(digest)
+    artifacts.of("default").delete(digest)
+    assert not artifacts.of("default").exists(digest)
+    assert artifacts.of("default").modified_at(digest) is None
+    for read in (artifacts.of("default").get, artifacts.of("default").open_large):
         with pytest.raises(ArtifactMissing, match=digest):
             read(digest)
 
 
-def test_many_artifacts_are_stored_in_parallel(artifacts: Artifacts) -> None:
+def test_many_artifacts_are_stored_in_parallel(artifacts: ArtifactStore) -> None:
     several = [b"request %d" % number for number in range(40)]
-    artifacts.put_all([*several, *several[:3]])
+    artifacts.of("default").put_all([*several, *several[:3]])
     assert {listed.digest for listed in artifacts.listed()} == {digest_of(one) for one in several}
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(artifacts.get, map(digest_of, several))) == several
+        assert list(pool.map(artifacts.of("default").get, map(digest_of, several))) == several
 
 
-def test_what_another_process_stored_is_seen_at_once(artifacts: Artifacts, s3: S3Server) -> None:
+def test_what_another_process_stored_is_seen_at_once(
+    artifacts: ArtifactStore, s3: S3Server
+) -> None:
     """A kept listing would lack it: the file system of fsspec keeps listings by default."""
-    artifacts.put(b"first")
+    artifacts.of("default").put(b"first")
     assert len(list(artifacts.listed())) == 1
     digest = digest_of(b"second")
     s3.client.put_object(Bucket=BUCKET, Key=key_of(artifacts, digest), Body=b"second")
-    assert artifacts.exists(digest)
-    assert artifacts.get(digest) == b"second"
+    assert artifacts.of("default").exists(digest)
+    assert artifacts.of("default").get(digest) == b"second"
     assert len(list(artifacts.listed())) == 2
 
 
 @pytest.mark.parametrize("damaged", [b"", DATA[:-1], DATA.replace(b"w", b"v", 1)])
 def test_damaged_objects_are_never_returned(
-    artifacts: Artifacts, s3: S3Server, damaged: bytes
+    artifacts: ArtifactStore, s3: S3Server, damaged: bytes
 ) -> None:
-    digest = artifacts.put(DATA)
+    digest = artifacts.of("default").put(DATA)
     s3.client.put_object(Bucket=BUCKET, Key=key_of(artifacts, digest), Body=damaged)
-    for read in (artifacts.get, artifacts.open_large):
+    for read in (artifacts.of("default").get, artifacts.of("default").open_large):
         with pytest.raises(ArtifactCorrupt, match=digest):
             read(digest)
-    artifacts.put(DATA)
-    assert artifacts.get(digest) == DATA
+    artifacts.of("default").put(DATA)
+    assert artifacts.of("default").get(digest) == DATA
 
 
-def test_a_large_graph_is_uploaded_in_parts_and_mapped(artifacts: Artifacts) -> None:
+def test_a_large_graph_is_uploaded_in_parts_and_mapped(artifacts: ArtifactStore) -> None:
     rng = np.random.default_rng(1)
     nodes = 300_000
     ends = rng.integers(0, nodes, (2, 1_000_000))
     kept = ends[:, ends[0] != ends[1]]
     graph = large_graphs.rows_of(rng.random((nodes, 60), dtype=np.float32), kept[0], kept[1])
-    digest = artifacts.put_large(lambda file: large_graphs.write(graph, file))
-    with artifacts.open_large(digest) as file:
+    digest = artifacts.of("default").put_large(lambda file: large_graphs.write(graph, file))
+    with artifacts.of("default").open_large(digest) as file:
         found = large_graphs.mapped(file)
     assert isinstance(found.x.base, np.memmap)
     assert found.node_count == nodes
@@ -150,7 +153,7 @@ def test_a_large_graph_is_uploaded_in_parts_and_mapped(artifacts: Artifacts) -> 
     assert np.array_equal(found.x[-1], graph.x[-1])
 
 
-def test_an_interrupted_upload_leaves_no_object(artifacts: Artifacts) -> None:
+def test_an_interrupted_upload_leaves_no_object(artifacts: ArtifactStore) -> None:
     class Interrupted(Exception):  # noqa: N818 - what happened to the writer
         pass
 
@@ -159,12 +162,12 @@ def test_an_interrupted_upload_leaves_no_object(artifacts: Artifacts) -> None:
         raise Interrupted
 
     with pytest.raises(Interrupted):
-        artifacts.put_large(write)
+        artifacts.of("default").put_large(write)
     assert list(artifacts.listed()) == []
 
 
-def test_cleanup_deletes_unneeded_objects(artifacts: Artifacts, tmp_path: Path) -> None:
-    artifacts.put(b"nobody needs this")
+def test_cleanup_deletes_unneeded_objects(artifacts: ArtifactStore, tmp_path: Path) -> None:
+    artifacts.of("default").put(b"nobody needs this")
     settings = Settings(data_dir=tmp_path / "data", artifacts=artifacts.url)
     with Store.open(settings) as store:
         assert delete_unneeded(store.database, store.artifacts) == 0  # too young
@@ -174,15 +177,15 @@ def test_cleanup_deletes_unneeded_objects(artifacts: Artifacts, tmp_path: Path) 
 
 
 def test_an_outage_and_a_missing_bucket_are_reported_within_seconds(s3: S3Server) -> None:
-    artifacts = Artifacts(f"s3://{BUCKET}/outage")
-    digest = artifacts.put(DATA)
+    artifacts = ArtifactStore(f"s3://{BUCKET}/outage")
+    digest = artifacts.of("default").put(DATA)
     uses: list[Callable[[], object]] = [
-        lambda: artifacts.put(DATA),
-        lambda: artifacts.put_large(lambda file: file.write(DATA)),
-        lambda: artifacts.get(digest),
-        lambda: artifacts.open_large(digest),
-        lambda: artifacts.exists(digest),
-        lambda: artifacts.delete(digest),
+        lambda: artifacts.of("default").put(DATA),
+        lambda: artifacts.of("default").put_large(lambda file: file.write(DATA)),
+        lambda: artifacts.of("default").get(digest),
+        lambda: artifacts.of("default").open_large(digest),
+        lambda: artifacts.of("default").exists(digest),
+        lambda: artifacts.of("default").delete(digest),
         lambda: list(artifacts.listed()),
     ]
     s3.down()
@@ -195,9 +198,9 @@ def test_an_outage_and_a_missing_bucket_are_reported_within_seconds(s3: S3Server
         assert artifacts.problem() is not None
     finally:
         s3.up()
-    assert artifacts.get(digest) == DATA
+    assert artifacts.of("default").get(digest) == DATA
     with pytest.raises(ArtifactsUnavailable, match="the artifact store is unavailable"):
-        Artifacts("s3://no-such-bucket/prefix").put(DATA)
+        ArtifactStore("s3://no-such-bucket/prefix").of("default").put(DATA)
     assert [found["Name"] for found in s3.client.list_buckets()["Buckets"]] == [BUCKET]
 
 

@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.contracts.webhooks import DeliveryState
 from store import jobs
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.catalogue import (
     datasets,
     denoisers,
@@ -531,8 +531,8 @@ def test_pages_and_deletion(database: Database, tmp_path_factory: pytest.TempPat
         second = jobs.page(session, first.next_cursor, 1, tenant=DEFAULT_TENANT)
         assert first.items[0].created_at >= second.items[0].created_at
         assert first.items[0].id != second.items[0].id
-    artifacts = Artifacts(str(tmp_path_factory.mktemp("artifacts")))
-    artifacts.put(b"unused")
+    artifacts = ArtifactStore(str(tmp_path_factory.mktemp("artifacts")))
+    artifacts.of("default").put(b"unused")
     assert delete_unneeded(database, artifacts, min_age_seconds=-1) == 1
 
 

@@ -96,4 +96,4 @@ def assert_complete(stack: Stack, accepted: dict[str, str]) -> None:
     assert len(explanations) == len(jobs)
     assert jobs <= jobs_with_events
     for explanation in explanations:
-        assert stack.store.artifacts.exists(explanation.request_digest)
+        assert stack.store.artifacts.of("default").exists(explanation.request_digest)

@@ -54,7 +54,7 @@ def _worker(stack: Stack) -> None:
 @pytest.fixture(scope="module")
 def gnn_id(stack: Stack, edge_counter: EdgeCounter) -> str:
     """A GNN for predictions; nothing runs its probe."""
-    weights = stack.store.artifacts.put(edge_counter.weights)
+    weights = stack.store.artifacts.of("default").put(edge_counter.weights)
     with stack.store.database.transaction() as session:
         gnn, job = gnns.create(
             session,
@@ -92,7 +92,7 @@ def end_jobs(stack: Stack, count: int = 1, tenant: str = "default") -> list[str]
 def predict(stack: Stack, gnn_id: str, count: int) -> list[str]:
     graph = CanonicalGraph(node_ids=[0, 1], x=[[1.0], [1.0]], edges=[(0, 1)])
     request = PredictionRequest(graphs=[graph]).model_dump_json().encode()
-    digest = stack.store.artifacts.put(request)
+    digest = stack.store.artifacts.of("default").put(request)
     with stack.store.database.transaction() as session:
         return [
             jobs.submit(

@@ -75,7 +75,7 @@ class World:
 
     def predict(self, count: int) -> list[str]:
         request = PredictionRequest(graphs=[ring(5)])
-        digest = self.stack.store.artifacts.put(request.model_dump_json().encode())
+        digest = self.stack.store.artifacts.of("default").put(request.model_dump_json().encode())
         with self.stack.store.database.transaction() as session:
             return [
                 jobs.submit(
@@ -91,7 +91,7 @@ class World:
     def explain(self, denoiser: Denoiser, count: int, graphs: int = 1) -> list[str]:
         """Submits `count` jobs with `graphs` graphs each."""
         request = CounterfactualRequest(graphs=[ring(12, [(0, 5), (2, 8)])] * graphs)
-        digest = self.stack.store.artifacts.put(request.model_dump_json().encode())
+        digest = self.stack.store.artifacts.of("default").put(request.model_dump_json().encode())
         with self.stack.store.database.transaction() as session:
             return [
                 explanations.create(
@@ -182,14 +182,14 @@ def world(stack: Stack, edge_counter: EdgeCounter) -> World:
             session,
             name="edge counter",
             spec=spec,
-            weights_digest=stack.store.artifacts.put(edge_counter.weights),
+            weights_digest=stack.store.artifacts.of("default").put(edge_counter.weights),
             tenant=DEFAULT_TENANT,
         )
         dataset = datasets.create(
             session,
             name="rings",
             gnn_features=1,
-            graphs_digest=stack.store.artifacts.put(graph_sets.pack(graphs)),
+            graphs_digest=stack.store.artifacts.of("default").put(graph_sets.pack(graphs)),
             sha256=graph_sets.canonical_set_hash(graphs),
             graph_count=figures.graph_count,
             label_counts=figures.label_counts,
@@ -263,7 +263,9 @@ def test_a_waiting_explanation_is_released_by_its_training(stack: Stack, world: 
             dataset=world.dataset,
             denoiser=denoiser,
             train_job=training,
-            request_digest=stack.store.artifacts.put(request.model_dump_json().encode()),
+            request_digest=stack.store.artifacts.of("default").put(
+                request.model_dump_json().encode()
+            ),
         )
     world.wait_for(training.id, JobState.SUCCEEDED)
     world.wait_for(waiting.id, JobState.SUCCEEDED)
@@ -273,7 +275,9 @@ def test_a_waiting_explanation_is_released_by_its_training(stack: Stack, world: 
         )
         digest = explanations.get(session, explanation.id, tenant=DEFAULT_TENANT).result_digest
     assert digest is not None
-    result = CounterfactualResult.model_validate_json(stack.store.artifacts.get(digest))
+    result = CounterfactualResult.model_validate_json(
+        stack.store.artifacts.of("default").get(digest)
+    )
     assert result.answers[0].found
     assert world.states(waiting.id) == [
         ("queued", 0),  # waiting

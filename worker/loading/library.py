@@ -22,7 +22,8 @@ from models.metrics.mmd import GraphStatistics, statistics
 from models.realism.reference_patterns import ReferencePatterns
 from models.witnesses.witness_set import MIN_GRAPHS, WitnessSet, load_witnesses
 from store.artifacts import large_graphs
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
+from store.artifacts.files import TenantArtifacts
 from store.catalogue import gnns
 from store.database import tables
 from store.settings import Settings
@@ -48,7 +49,7 @@ class Library:
 
     def __init__(
         self,
-        artifacts: Artifacts,
+        artifacts: ArtifactStore,
         device: torch.device,
         *,
         cache_bytes: int = CACHE_BYTES,
@@ -253,7 +254,7 @@ class Library:
         ]
         return LabelledGraphs(graphs, stored.labels)
 
-    def _artifacts_of(self, row: tables.Gnn | tables.Dataset | tables.Trained) -> Artifacts:
+    def _artifacts_of(self, row: tables.Gnn | tables.Dataset | tables.Trained) -> TenantArtifacts:
         return self._artifacts.of(row.tenant_id)
 
     def _stored_graphs(self, row: tables.Dataset) -> LabelledGraphs:

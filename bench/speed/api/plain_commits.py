@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from store.artifacts.files import Artifacts
+from d4explain.contracts.scopes import DEFAULT_TENANT
+from store.artifacts.artifact_store import ArtifactStore
 from store.settings import Settings
 from store.store import Store
 
@@ -38,7 +39,7 @@ class Commit:
 
 def read_commits(settings: Settings, explanation_ids: Sequence[str]) -> list[Commit]:
     """Read back the rows and requests of submissions; each must exist exactly once."""
-    artifacts = Artifacts(settings.artifacts)
+    artifacts = ArtifactStore(settings.artifacts)
     commits = []
     connection = _connect(settings)
     try:
@@ -51,7 +52,9 @@ def read_commits(settings: Settings, explanation_ids: Sequence[str]) -> list[Com
             for table, column in _TABLES.items():
                 query = f"SELECT * FROM {table} WHERE {column} = ? ORDER BY 1 LIMIT 1"
                 rows[table] = dict(connection.execute(query, [explanation["job_id"]]).fetchone())
-            commits.append(Commit(artifacts.get(explanation["request_digest"]), rows))
+            commits.append(
+                Commit(artifacts.of(DEFAULT_TENANT).get(explanation["request_digest"]), rows)
+            )
     finally:
         connection.close()
     return commits
@@ -70,7 +73,7 @@ def write_commits(commits: Sequence[Commit], folder: Path, seconds: float) -> Lo
     """Write the commits until the time limit."""
     settings = Settings(data_dir=folder)
     Store.open(settings).close()  # creates the schema
-    artifacts = Artifacts(settings.artifacts)
+    artifacts = ArtifactStore(settings.artifacts)
     connection = _connect(settings)
     try:
         connection.isolation_level = None
@@ -82,7 +85,7 @@ def write_commits(commits: Sequence[Commit], folder: Path, seconds: float) -> Lo
         started, cpu_started = time.perf_counter(), time.process_time()
         count = 0
         for commit in commits:
-            artifacts.put(commit.request)
+            artifacts.of(DEFAULT_TENANT).put(commit.request)
             connection.execute("BEGIN IMMEDIATE")
             for table, row in commit.rows.items():
                 connection.execute(statements[table], row)

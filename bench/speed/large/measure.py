@@ -28,9 +28,10 @@ from bench.progress import OnProgress
 from bench.speed.large.inputs import SHAPES, graph_with_fixed_neighbourhood
 from bench.speed.large.runs import ALWAYS_CANDIDATES, Measurement, run_in_process, save_models
 from bench.speed.section import Figures, Section, Table
+from d4explain.contracts.scopes import DEFAULT_TENANT
 from models.metrics.scores import Instance, cf_acc_auc, cf_acc_curve
 from store.artifacts import large_graphs
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 
 _SMALL, _LARGE = 10**4, 10**6
 _CHAIN_NODES = 2000
@@ -90,12 +91,12 @@ def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[LargeFig
 
 def _nodes(folder: Path, short: bool, seed: int, on_progress: OnProgress) -> Section[NodeFigures]:
     label = "a node of a large graph"
-    artifacts = Artifacts(str(folder))
+    artifacts = ArtifactStore(str(folder))
     digests = []
     for stage, size in enumerate((_SMALL, _LARGE)):
         on_progress(label, stage, 5)
         graph = graph_with_fixed_neighbourhood(size, seed)
-        digests.append(artifacts.put_large(partial(large_graphs.write, graph)))
+        digests.append(artifacts.of(DEFAULT_TENANT).put_large(partial(large_graphs.write, graph)))
     on_progress(label, 2, 5)
     runs = [run_in_process("node", folder, digest) for digest in digests]
     on_progress(label, 4, 5)

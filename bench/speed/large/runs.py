@@ -35,7 +35,7 @@ from models.diffusion.stored_denoisers import load_denoiser
 from models.graphs.csr_graph import CsrGraph
 from models.graphs.edits import EditRules
 from models.graphs.large_neighbourhoods import surroundings
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.database import tables
 from store.settings import Settings
 from worker.loading.library import Library
@@ -165,7 +165,7 @@ def _load_graph(folder: str, digest: str) -> tuple[CsrGraph, float]:
     """Load the graph like a worker."""
     started = time.perf_counter()
     row = tables.Dataset(graphs_digest=digest, large=True)
-    graph = Library(Artifacts(folder), CPU).large_graph(row)
+    graph = Library(ArtifactStore(folder), CPU).large_graph(row)
     return graph, time.perf_counter() - started
 
 

@@ -73,7 +73,7 @@ def test_reference_sets_contain_their_molecules(flow: ApiFlow) -> None:
     with store.database.reading() as session:
         row = dataset_of(session, flow.dataset, tenant=DEFAULT_TENANT)
     assert row.features == 5
-    graphs = graph_sets.unpack(store.artifacts.get(row.graphs_digest))
+    graphs = graph_sets.unpack(store.artifacts.of("default").get(row.graphs_digest))
     assert [graph.molecule and graph.molecule.text for graph in graphs] == REFERENCE
 
 

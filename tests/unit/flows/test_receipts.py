@@ -124,7 +124,7 @@ def test_a_damaged_answer_is_not_signed(opened_store: Store, api: Any) -> None:
     file.write_bytes(file.read_bytes().replace(b'"found":true', b'"found":null'))
     assert api.client.get(f"/v1/explanations/{posted['id']}/receipt").status_code == 500
     with pytest.raises(ArtifactCorrupt):
-        opened_store.artifacts.get(answer["sha256"])
+        opened_store.artifacts.of("default").get(answer["sha256"])
 
 
 def test_a_key_that_cannot_sign_is_named(opened_store: Store, tmp_path: Path) -> None:

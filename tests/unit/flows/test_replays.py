@@ -58,7 +58,7 @@ def planted(world: ReplayWorld, explanation: str, change: Callable[[Any], None])
     """Stores a changed answer in place of the real one."""
     answer = world.answer(explanation)
     change(answer)
-    digest = world.api.store.artifacts.put(json.dumps(answer).encode())
+    digest = world.api.store.artifacts.of("default").put(json.dumps(answer).encode())
     with world.api.store.database.transaction() as session:
         session.execute(
             update(Explanation).where(Explanation.id == explanation).values(result_digest=digest)
@@ -206,7 +206,7 @@ def test_an_artifact_that_vanishes_before_the_replay_starts_fails_the_job(
     explanation = world.explain(scenario(world, "search"))
     replay = world.post_replay(explanation).json()
     receipt = world.answer(explanation)["receipt"]
-    world.api.store.artifacts.delete(receipt["request_sha256"])
+    world.api.store.artifacts.of("default").delete(receipt["request_sha256"])
     gone = world.post_replay(explanation)
     assert gone.status_code == 410
     world.api.work()

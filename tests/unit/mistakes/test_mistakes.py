@@ -41,7 +41,7 @@ and writes this page.
 def deployment(shared_api: Any) -> Any:
     """An API with the GNNs of `SPECS` and three reference sets."""
     for name, document in SPECS.items():
-        digest = shared_api.store.artifacts.put(weights_of(name))
+        digest = shared_api.store.artifacts.of("default").put(weights_of(name))
         with shared_api.store.database.transaction() as session:
             _gnn, job = gnns.create(
                 session,

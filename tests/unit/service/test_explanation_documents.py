@@ -38,7 +38,7 @@ def test_the_result_is_the_stored_one(deployed, warning_count, artifacts):
     assert answer.headers["content-type"] == "application/json"
     assert int(answer.headers["content-length"]) == len(answer.content)
     assert answer.json()["result"] == result.model_dump(mode="json")
-    assert api.store.artifacts.get(digest) in answer.content
+    assert api.store.artifacts.of("default").get(digest) in answer.content
     listed = api.client.get("/v1/explanations").json()["items"][0]
     assert answer.json() == {**listed, "result": answer.json()["result"]}
 

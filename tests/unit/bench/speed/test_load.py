@@ -18,7 +18,7 @@ from sqlalchemy import select
 from bench.speed.api.load import measure_load
 from bench.speed.api.plain_commits import read_commits, write_commits
 from bench.speed.api.submitters import Submissions, submit_all
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.database.tables import Explanation
 from store.settings import Settings
 from store.store import Store
@@ -45,8 +45,10 @@ def test_plain_loop_writes_the_rows_of_the_api(api: Any, tmp_path: Path) -> None
             rows = session.scalars(select(Explanation)).all()
         assert {row.id for row in rows} == {explanation["id"] for explanation in posted}
         for row in rows:
-            expected = api.store.artifacts.get(row.request_digest)
-            assert Artifacts(settings.artifacts).get(row.request_digest) == expected
+            expected = api.store.artifacts.of("default").get(row.request_digest)
+            assert (
+                ArtifactStore(settings.artifacts).of("default").get(row.request_digest) == expected
+            )
 
 
 def test_missing_explanation_raises(api: Any) -> None:

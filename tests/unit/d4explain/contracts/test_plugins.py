@@ -308,7 +308,7 @@ def test_the_page_shows_the_example_package() -> None:
 
 def registered(store: Store, sent: dict[str, Any]) -> tuple[GnnRow, Job]:
     spec = parse_spec(sent)
-    digest = store.artifacts.put(safetensors.torch.save(built(spec).state_dict()))
+    digest = store.artifacts.of("default").put(safetensors.torch.save(built(spec).state_dict()))
     with store.database.transaction() as session:
         gnn, job = gnns.create(
             session, name="plugged", spec=spec, weights_digest=digest, tenant=DEFAULT_TENANT
@@ -335,7 +335,7 @@ def rings(store: Store) -> Dataset:
             session,
             name="rings",
             gnn_features=1,
-            graphs_digest=store.artifacts.put(graph_sets.pack(graphs)),
+            graphs_digest=store.artifacts.of("default").put(graph_sets.pack(graphs)),
             sha256=graph_sets.canonical_set_hash(graphs),
             graph_count=figures.graph_count,
             label_counts=figures.label_counts,
@@ -383,13 +383,15 @@ def test_a_plugin_gnn_is_explained_and_the_receipt_names_its_form(
             dataset=dataset,
             denoiser=trained,
             train_job=None,
-            request_digest=store.artifacts.put(request.model_dump_json().encode()),
+            request_digest=store.artifacts.of("default").put(request.model_dump_json().encode()),
             seed=0,
         )
     assert run(store, job.id).state is JobState.SUCCEEDED
     with store.database.reading() as session:
         digest = explanations.get(session, asked.id, tenant=DEFAULT_TENANT).result_digest
-    result = CounterfactualResult.model_validate_json(store.artifacts.get(digest or ""))
+    result = CounterfactualResult.model_validate_json(
+        store.artifacts.of("default").get(digest or "")
+    )
     assert result.receipt.gnn_form == form
     assert result.receipt.objective_fallback == fallback
     assert result.receipt.versions["d4-example"] == "1.0"

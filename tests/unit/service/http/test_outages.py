@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import pytest
 
+from store.artifacts.artifact_store import ArtifactStore
 from store.artifacts.disk_space import DiskSpace, is_disk_full
-from store.artifacts.files import Artifacts
+from store.artifacts.files import TenantArtifacts
 
 KEY = {"Idempotency-Key": "one"}
 
@@ -27,13 +28,22 @@ class Disk(DiskSpace):
         return self.shortage_text or super().shortage()
 
 
-class Files(Artifacts):
+class Files(ArtifactStore):
     """Artifacts on a disk with limited space."""
 
     left = 10**9
 
+    def of(self, tenant: str) -> TenantArtifacts:
+        return FilesOfTenant(self, super().of(tenant))
+
+
+class FilesOfTenant(TenantArtifacts):
+    def __init__(self, files: Files, artifacts: TenantArtifacts) -> None:
+        super().__init__(artifacts._opened, artifacts._writers)
+        self.files = files
+
     def put(self, data: bytes) -> str:
-        if len(data) > self.left:
+        if len(data) > self.files.left:
             raise OSError(errno.ENOSPC, "No space left on device")
         return super().put(data)
 

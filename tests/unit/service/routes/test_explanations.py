@@ -14,7 +14,7 @@ def job_request(api, explanation_id):
     """The request that the worker reads."""
     with api.store.database.reading() as session:
         row = explanations.get(session, explanation_id, tenant=DEFAULT_TENANT)
-    return json.loads(api.store.artifacts.get(row.request_digest))
+    return json.loads(api.store.artifacts.of("default").get(row.request_digest))
 
 
 def test_an_explanation_without_a_denoiser_waits_for_its_training(api):
@@ -231,7 +231,9 @@ def test_slow_predictions_get_202_with_a_location(api):
     assert answer.headers["location"] == f"/v1/jobs/{job['id']}"
     assert answer.json()["predictions"] is None
     claim = api.claim(job["id"])
-    request = PredictionRequest.model_validate_json(api.store.artifacts.get(claim.request_digest))
+    request = PredictionRequest.model_validate_json(
+        api.store.artifacts.of("default").get(claim.request_digest)
+    )
     assert [graph.node_ids for graph in request.graphs] == [list("abcd")] * 2
 
 

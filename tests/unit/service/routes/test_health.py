@@ -214,7 +214,7 @@ def test_an_internal_error_is_a_problem(api):
     posted = api.explanation()
     api.finish_explanation(posted)
     for artifact in list(api.store.artifacts.listed()):
-        api.store.artifacts.delete(artifact.digest)
+        api.store.artifacts.of("default").delete(artifact.digest)
     answer = api.client.get(f"/v1/explanations/{posted['id']}")
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"

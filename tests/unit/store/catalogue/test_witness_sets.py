@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.catalogue import datasets, denoisers, gnns, retries, trained_networks, witness_sets
 from store.database.sessions import Database
 from store.database.tables import Explanation, Job, JobEvent, WitnessSet
@@ -218,8 +218,8 @@ def test_a_retried_explanation_waits_for_what_is_not_trained_yet(session: Sessio
 def test_cleanup_keeps_the_weights_of_witnesses_and_deletes_them_with_their_gnn(
     database: Database, tmp_path: Path
 ) -> None:
-    artifacts = Artifacts(str(tmp_path / "artifacts"))
-    digest = artifacts.put(b"witnesses")
+    artifacts = ArtifactStore(str(tmp_path / "artifacts"))
+    digest = artifacts.of("default").put(b"witnesses")
     with database.transaction() as session:
         gnn, dataset = create_ready_gnn(session), create_dataset(session)
         _, training = witness_sets.get_or_create(session, gnn=gnn, dataset=dataset)
@@ -231,7 +231,7 @@ def test_cleanup_keeps_the_weights_of_witnesses_and_deletes_them_with_their_gnn(
     with database.transaction() as session:
         gnns.delete(session, gnn.id, tenant=DEFAULT_TENANT)
     assert delete_unneeded(database, artifacts, min_age_seconds=-1) == 1
-    assert not artifacts.exists(digest)
+    assert not artifacts.of("default").exists(digest)
 
 
 def test_witnesses_are_deleted_with_the_last_of_several_equal_inputs(session: Session) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from d4explain.contracts.errors import InvalidInput
 from store import jobs
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.database import quotas
 from store.database.quotas import Limits, Quotas
 from store.database.sessions import Database
@@ -20,7 +20,7 @@ from tests.store_rows import create_dataset
 LIMIT = 7
 
 
-def limited(database: Database, limits: Limits, artifacts: Artifacts | None = None) -> Database:
+def limited(database: Database, limits: Limits, artifacts: ArtifactStore | None = None) -> Database:
     return Database(
         database.engine.url.render_as_string(),
         limits=limits,
@@ -80,11 +80,11 @@ def test_estimated_work_counts(database: Database) -> None:
 def test_stored_bytes_count_once_and_nothing_is_written_beyond_the_limit(
     database: Database, tmp_path: object
 ) -> None:
-    artifacts = Artifacts(str(tmp_path) + "/artifacts")
+    artifacts = ArtifactStore(str(tmp_path) + "/artifacts")
     opened = limited(database, Limits(Quotas(stored_bytes=10)), artifacts)
 
     def upload(data: bytes) -> None:
-        digest = artifacts.put(data)
+        digest = artifacts.of("default").put(data)
         with opened.transaction() as session:
             create_dataset(session, digest)
             quotas.enforce(session, "default")

@@ -111,7 +111,9 @@ def test_a_store_uses_its_settings(tmp_path: Path) -> None:
     settings = Settings.from_environment({"D4_DATA_DIR": str(tmp_path), "D4_MAX_ATTEMPTS": "7"})
     with Store.open(settings) as store:
         assert store.database.policy.max_attempts == 7
-        assert store.artifacts.get(store.artifacts.put(b"data")) == b"data"
+        assert (
+            store.artifacts.of("default").get(store.artifacts.of("default").put(b"data")) == b"data"
+        )
         with store.database.reading() as session:
             assert session.scalars(select(Lead)).all() == []
     assert {path.name for path in tmp_path.iterdir()} >= {"d4explain.sqlite", "artifacts"}

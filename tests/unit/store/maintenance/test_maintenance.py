@@ -32,7 +32,7 @@ def store(tmp_path: Path) -> Store:
 
 def explained(store: Store, result: bytes = b"a result") -> str:
     """An explanation whose artifacts are all stored; returns its id."""
-    put = store.artifacts.put
+    put = store.artifacts.of("default").put
     with store.database.transaction() as session:
         gnn = create_ready_gnn(session, put(b"weights"))
         dataset = create_dataset(session, put(b"graphs"))
@@ -69,7 +69,7 @@ def test_missing_and_corrupt_artifacts_are_found(store: Store) -> None:
     id_ = explained(store)
     sound = check(store.database, store.artifacts, read=True)
     assert (sound.faults, sound.unused) == ([], 0)
-    store.artifacts.put(b"unused")
+    store.artifacts.of("default").put(b"unused")
     folder = store.artifacts.folder
     assert folder is not None
     digest = digest_of(b"a result")
@@ -77,8 +77,8 @@ def test_missing_and_corrupt_artifacts_are_found(store: Store) -> None:
     assert check(store.database, store.artifacts).faults == []
     [corrupt] = check(store.database, store.artifacts, read=True).faults
     assert (corrupt.row, corrupt.what) == (id_, "result")
-    store.artifacts.delete(digest)
-    store.artifacts.delete(digest_of(b"checkpoint"))
+    store.artifacts.of("default").delete(digest)
+    store.artifacts.of("default").delete(digest_of(b"checkpoint"))
     found = check(store.database, store.artifacts, read=True)
     assert [(use.row, use.what) for use in found.faults] == [(id_, "result")]
     assert len(found.missing) == 2  # the training starts again without its checkpoint
@@ -93,7 +93,7 @@ def test_a_backup_during_writes_is_consistent_with_artifacts_copied_later(
 
     def write() -> None:
         while not stop.is_set():
-            digest = store.artifacts.put(b"request %d" % len(written))
+            digest = store.artifacts.of("default").put(b"request %d" % len(written))
             with store.database.transaction() as session:
                 job = jobs.submit(
                     session, tenant="default", kind=JobKind.PREDICT, request_digest=digest
@@ -163,7 +163,7 @@ def test_the_findings_about_a_deployment_name_each_fault(store: Store, tmp_path:
     with store.database.reading() as session:
         digest = explanations.get(session, id_, tenant="default").result_digest
     assert digest is not None
-    store.artifacts.delete(digest)
+    store.artifacts.of("default").delete(digest)
     assert "1 of the newest 1 results" in failed(settings)["results"]
 
     elsewhere = settings.model_copy(update={"artifacts": "/proc/nowhere"})

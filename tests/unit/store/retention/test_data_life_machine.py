@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from store import jobs
-from store.artifacts.files import Artifacts, digest_of
+from store.artifacts.artifact_store import ArtifactStore
+from store.artifacts.files import digest_of
 from store.catalogue import datasets, explanations, gnns
 from store.catalogue.data_life import deletions, holds
 from store.catalogue.data_life.holds import Held
@@ -42,7 +43,7 @@ class DataLife(RuleBasedStateMachine):
     def start(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         root = Path(self.folder.name)
-        self.artifacts = Artifacts(str(root / "artifacts"))
+        self.artifacts = ArtifactStore(str(root / "artifacts"))
         self.database = Database(
             f"sqlite:///{root / 'life.sqlite'}",
             artifact_size=lambda tenant, digest: self.artifacts.of(tenant).size(digest),

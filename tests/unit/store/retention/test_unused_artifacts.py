@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
+from store.artifacts.files import TenantArtifacts
 from store.catalogue import datasets
 from store.database.sessions import Database
 from store.database.tables import ArtifactEntry, TenantUsage
@@ -24,12 +25,12 @@ CONTENTS = [b"first", b"second"]
 
 
 @pytest.fixture
-def artifacts(tmp_path: Path) -> Artifacts:
-    return Artifacts(str(tmp_path / "artifacts"))
+def artifacts(tmp_path: Path) -> ArtifactStore:
+    return ArtifactStore(str(tmp_path / "artifacts"))
 
 
 @pytest.fixture
-def stored(database: Database, artifacts: Artifacts) -> Iterator[Database]:
+def stored(database: Database, artifacts: ArtifactStore) -> Iterator[Database]:
     """A database that looks at the files of `artifacts`."""
     opened = Database(
         database.engine.url.render_as_string(),
@@ -55,7 +56,7 @@ def stored_bytes(database: Database, tenant: str = "default") -> int:
         return session.scalar(query) or 0
 
 
-def test_a_row_cannot_refer_to_a_missing_file(stored: Database, artifacts: Artifacts) -> None:
+def test_a_row_cannot_refer_to_a_missing_file(stored: Database, artifacts: ArtifactStore) -> None:
     with pytest.raises(ArtifactDeleted):
         create(stored, "0" * 64)
     with stored.reading() as session:
@@ -63,55 +64,60 @@ def test_a_row_cannot_refer_to_a_missing_file(stored: Database, artifacts: Artif
 
 
 def test_a_file_that_was_deleted_after_it_was_stored_is_noticed(
-    stored: Database, artifacts: Artifacts
+    stored: Database, artifacts: ArtifactStore
 ) -> None:
     """The upload stores its file before the deletion and its row after it."""
-    digest = artifacts.put(b"content")
+    digest = artifacts.of("default").put(b"content")
     delete(stored, create(stored, digest))
-    assert artifacts.put(b"content") == digest  # found: nothing is written
+    assert artifacts.of("default").put(b"content") == digest  # found: nothing is written
     assert unused_artifacts.delete_released(stored, artifacts).count == 1
     with pytest.raises(ArtifactDeleted):
         create(stored, digest)
-    artifacts.put(b"content")
+    artifacts.of("default").put(b"content")
     create(stored, digest)
     assert unused_artifacts.delete_released(stored, artifacts).count == 0
-    assert artifacts.get(digest) == b"content"
+    assert artifacts.of("default").get(digest) == b"content"
 
 
 def test_a_row_that_comes_before_the_deletion_keeps_the_file(
-    stored: Database, artifacts: Artifacts
+    stored: Database, artifacts: ArtifactStore
 ) -> None:
-    digest = artifacts.put(b"content")
+    digest = artifacts.of("default").put(b"content")
     delete(stored, create(stored, digest))
     create(stored, digest)
     assert unused_artifacts.delete_released(stored, artifacts).count == 0
-    assert artifacts.exists(digest)
+    assert artifacts.of("default").exists(digest)
 
 
 def test_files_of_interrupted_uploads_are_deleted_after_a_day(
-    stored: Database, artifacts: Artifacts
+    stored: Database, artifacts: ArtifactStore
 ) -> None:
-    digest = artifacts.put(b"interrupted")
+    digest = artifacts.of("default").put(b"interrupted")
     unused_artifacts.release_unknown(stored, artifacts)
     assert unused_artifacts.delete_released(stored, artifacts).count == 0
     unused_artifacts.release_unknown(stored, artifacts, min_age_seconds=-1)
     assert unused_artifacts.delete_released(stored, artifacts).count == 1
-    assert not artifacts.exists(digest)
+    assert not artifacts.of("default").exists(digest)
 
 
 def test_an_interrupted_deletion_is_finished_later(
-    stored: Database, artifacts: Artifacts, monkeypatch: pytest.MonkeyPatch
+    stored: Database, artifacts: ArtifactStore
 ) -> None:
-    digest = artifacts.put(b"content")
+    digest = artifacts.of("default").put(b"content")
     delete(stored, create(stored, digest))
 
     class Interrupted(Exception):  # noqa: N818
         pass
 
-    class Failing(Artifacts):
+    class FailingFiles(TenantArtifacts):
         def delete(self, digest: str) -> bool:
             super().delete(digest)
             raise Interrupted
+
+    class Failing(ArtifactStore):
+        def of(self, tenant: str) -> TenantArtifacts:
+            files = super().of(tenant)
+            return FailingFiles(files._opened, files._writers)
 
     with pytest.raises(Interrupted):
         unused_artifacts.delete_released(stored, Failing(artifacts.url))
@@ -122,7 +128,7 @@ def test_an_interrupted_deletion_is_finished_later(
 
 
 def test_stored_bytes_count_shared_content_once_per_tenant(
-    stored: Database, artifacts: Artifacts
+    stored: Database, artifacts: ArtifactStore
 ) -> None:
     made = {}
     for tenant in ("default", "other"):
@@ -136,13 +142,13 @@ def test_stored_bytes_count_shared_content_once_per_tenant(
     unused_artifacts.delete_released(stored, artifacts)
     assert [stored_bytes(stored, tenant) for tenant in made] == [0, 5]
     assert artifacts.of("other").get(digest) == b"12345"
-    assert not artifacts.exists(digest)
+    assert not artifacts.of("default").exists(digest)
 
 
 def test_artifacts_of_earlier_versions_are_entered(
-    database: Database, stored: Database, artifacts: Artifacts
+    database: Database, stored: Database, artifacts: ArtifactStore
 ) -> None:
-    digest = artifacts.put(b"earlier")
+    digest = artifacts.of("default").put(b"earlier")
     create(stored, digest)
     with database.transaction() as session:
         session.query(ArtifactEntry).delete()
@@ -153,8 +159,10 @@ def test_artifacts_of_earlier_versions_are_entered(
     assert stored_bytes(stored) == len(b"earlier")
 
 
-def test_the_report_says_what_is_gone_kept_and_left(stored: Database, artifacts: Artifacts) -> None:
-    shared, own = artifacts.put(b"shared"), artifacts.put(b"own")
+def test_the_report_says_what_is_gone_kept_and_left(
+    stored: Database, artifacts: ArtifactStore
+) -> None:
+    shared, own = artifacts.of("default").put(b"shared"), artifacts.of("default").put(b"own")
     kept = create(stored, shared)
     gone, sharing = create(stored, own), create(stored, shared)
     for dataset_id in (gone, sharing):
@@ -167,16 +175,16 @@ def test_the_report_says_what_is_gone_kept_and_left(stored: Database, artifacts:
     assert [one.users for one in found[sharing].kept] == [(kept,)]
     assert purges.purge(stored, artifacts).resources == ()  # verified once
 
-    again = artifacts.put(b"again")
+    again = artifacts.of("default").put(b"again")
     delete(stored, create(stored, again))
     unused_artifacts.delete_released(stored, artifacts)
-    artifacts.put(b"again")  # an upload that has no row yet
+    artifacts.of("default").put(b"again")  # an upload that has no row yet
     report = purges.purge(stored, artifacts)
     assert not report.is_complete
     assert report.resources[0].left == (again,)
 
 
-def race(url: str, artifacts: Artifacts) -> int:
+def race(url: str, artifacts: ArtifactStore) -> int:
     """Uploads and deletes the same contents in threads while another one deletes unused files.
 
     Every thread has its own `Database`, as processes have. Returns the number of uploads.
@@ -186,21 +194,23 @@ def race(url: str, artifacts: Artifacts) -> int:
     uploads = [0, 0, 0]
 
     def opened() -> Database:
-        return Database(url, artifact_size=lambda tenant, digest: artifacts.size(digest))
+        return Database(
+            url, artifact_size=lambda tenant, digest: artifacts.of("default").size(digest)
+        )
 
     def upload(thread: int) -> None:
         database = opened()
         try:
             while not stop.is_set():
                 content = CONTENTS[uploads[thread] % len(CONTENTS)]
-                digest = artifacts.put(content)
+                digest = artifacts.of("default").put(content)
                 try:
                     dataset_id = create(database, digest)
                 except ArtifactDeleted:
                     continue  # as a client that repeats its request
-                assert artifacts.get(digest) == content
+                assert artifacts.of("default").get(digest) == content
                 time.sleep(0.001)
-                assert artifacts.get(digest) == content
+                assert artifacts.of("default").get(digest) == content
                 delete(database, dataset_id)
                 uploads[thread] += 1
         except BaseException as error:
@@ -240,6 +250,6 @@ def race(url: str, artifacts: Artifacts) -> int:
 
 
 def test_uploads_race_with_the_deletion_of_the_same_content(
-    database: Database, artifacts: Artifacts
+    database: Database, artifacts: ArtifactStore
 ) -> None:
     assert race(database.engine.url.render_as_string(), artifacts) >= UPLOADS

@@ -414,7 +414,7 @@ def test_a_job_resumes_from_its_newest_checkpoint(store: Store) -> None:
             context.control.checkpoint(b"new", 2)
             raise OSError("the disk is away")
         digest = context.claim.checkpoint["digest"]
-        seen.append((context.claim.checkpoint["step"], store.artifacts.get(digest)))
+        seen.append((context.claim.checkpoint["step"], store.artifacts.of("default").get(digest)))
         return HandlerOutput()
 
     runner = runner_for(store, handler)

@@ -137,7 +137,7 @@ class World:
         self, request: CounterfactualRequest | ClassRequest, denoiser: Denoiser
     ) -> tuple[str, str]:
         """Submits an explanation; returns its id and that of its job."""
-        digest = self.store.artifacts.put(request.model_dump_json().encode())
+        digest = self.store.artifacts.of("default").put(request.model_dump_json().encode())
         with self.store.database.transaction() as session:
             explanation, job = explanations.create(
                 session,
@@ -155,7 +155,7 @@ class World:
         with self.store.database.reading() as session:
             digest = explanations.get(session, explanation_id, tenant=DEFAULT_TENANT).result_digest
         assert digest is not None
-        return self.store.artifacts.get(digest)
+        return self.store.artifacts.of("default").get(digest)
 
 
 def opened(folder: Path, **changes: Any) -> Store:
@@ -163,7 +163,7 @@ def opened(folder: Path, **changes: Any) -> Store:
 
 
 def register(store: Store, gnn: Gnn, spec: GnnSpecDocument = SPEC) -> tuple[GnnRow, Job]:
-    digest = store.artifacts.put(save(gnn.state_dict()))
+    digest = store.artifacts.of("default").put(save(gnn.state_dict()))
     with store.database.transaction() as session:
         return gnns.create(
             session, name="edge counter", spec=spec, weights_digest=digest, tenant=DEFAULT_TENANT
@@ -179,7 +179,7 @@ def world_in(store: Store, copies: int = 5) -> World:
             session,
             name="rings",
             gnn_features=1,
-            graphs_digest=store.artifacts.put(graph_sets.pack(graphs)),
+            graphs_digest=store.artifacts.of("default").put(graph_sets.pack(graphs)),
             sha256=graph_sets.canonical_set_hash(graphs),
             graph_count=figures.graph_count,
             label_counts=figures.label_counts,
@@ -268,7 +268,7 @@ def test_a_faulty_gnn_is_rejected_with_a_report(
 
 def test_predictions_come_from_the_sparse_form(world: World) -> None:
     request = PredictionRequest(graphs=[ring(5), ring(5, [(0, 2)])])
-    digest = world.store.artifacts.put(request.model_dump_json().encode())
+    digest = world.store.artifacts.of("default").put(request.model_dump_json().encode())
     with world.store.database.transaction() as session:
         job = jobs.submit(
             session,
@@ -288,7 +288,7 @@ def test_predictions_come_from_the_sparse_form(world: World) -> None:
 def test_training_makes_the_denoiser_ready_and_releases_waiting_jobs(world: World) -> None:
     config = DenoiserConfig(steps=5, hidden=4, blocks=1, seed=3)
     request = CounterfactualRequest(graphs=[ring(5)])
-    digest = world.store.artifacts.put(request.model_dump_json().encode())
+    digest = world.store.artifacts.of("default").put(request.model_dump_json().encode())
     with world.store.database.transaction() as session:
         denoiser, training = denoisers.get_or_create(
             session,

@@ -327,7 +327,7 @@ def canonical(nodes: int) -> CanonicalGraph:
 
 def registered(store: Store, url: str) -> Any:
     document = {"features": 1, "classes": 2, "layers": [{"type": "black_box", "url": url}]}
-    digest = store.artifacts.put(b"")
+    digest = store.artifacts.of("default").put(b"")
     with store.database.transaction() as session:
         gnn, job = gnns.create(
             session,
@@ -350,7 +350,7 @@ def run_explanation(store: Store, gnn: Any, request: CounterfactualRequest) -> t
             session,
             name="rings",
             gnn_features=1,
-            graphs_digest=store.artifacts.put(graph_sets.pack(graphs)),
+            graphs_digest=store.artifacts.of("default").put(graph_sets.pack(graphs)),
             sha256=graph_sets.canonical_set_hash(graphs),
             graph_count=figures.graph_count,
             label_counts=figures.label_counts,
@@ -378,7 +378,7 @@ def run_explanation(store: Store, gnn: Any, request: CounterfactualRequest) -> t
             dataset=dataset,
             denoiser=trained,
             train_job=None,
-            request_digest=store.artifacts.put(request.model_dump_json().encode()),
+            request_digest=store.artifacts.of("default").put(request.model_dump_json().encode()),
             seed=0,
         )
     return run(store, job.id), explanation.id
@@ -387,7 +387,7 @@ def run_explanation(store: Store, gnn: Any, request: CounterfactualRequest) -> t
 def result_of(store: Store, explanation_id: str) -> CounterfactualResult:
     with store.database.reading() as session:
         digest = explanations.get(session, explanation_id, tenant=DEFAULT_TENANT).result_digest
-    return CounterfactualResult.model_validate_json(store.artifacts.get(digest or ""))
+    return CounterfactualResult.model_validate_json(store.artifacts.of("default").get(digest or ""))
 
 
 def test_a_black_box_is_probed_and_explained(served: PredictServer, tmp_path: Any) -> None:

@@ -15,7 +15,7 @@ from d4explain.contracts.requests import CanonicalGraph
 from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.gnn.network import Gnn
 from store.artifacts import graph_sets, large_graphs
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from store.catalogue import datasets, gnns
 from store.database.tables import Dataset
 from store.settings import Settings
@@ -56,7 +56,7 @@ def graph(nodes: int, label: int | None) -> CanonicalGraph:
 
 def test_packed_reference_sets_are_loaded_unchanged(store: Store) -> None:
     graphs = [graph(4, 0), graph(1, None), graph(3, 1)]
-    digest = store.artifacts.put(graph_sets.pack(graphs))
+    digest = store.artifacts.of("default").put(graph_sets.pack(graphs))
     with store.database.transaction() as session:
         row = datasets.create(
             session,
@@ -99,7 +99,7 @@ def test_edges_have_attributes_only_for_gnns_that_read_them(store: Store) -> Non
         attributed([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], [one, one, other, one]),
         attributed([[1.0, 0.0], [1.0, 0.0]], [one, one, one]),
     ]
-    digest = store.artifacts.put(graph_sets.pack(graphs))
+    digest = store.artifacts.of("default").put(graph_sets.pack(graphs))
     plain, reading = document(), document({"type": "gine_sum"}, edge_features=2)
     atoms = {"kind": "smiles", "atoms": ["C", "N", "O"], "bonds": ["double", "single"]}
     chemical = document({"type": "gine_sum"}, edge_features=2, featuriser=atoms)
@@ -137,7 +137,7 @@ def test_edges_have_attributes_only_for_gnns_that_read_them(store: Store) -> Non
 def test_a_gnn_is_loaded_in_eval_mode_with_its_weights(store: Store) -> None:
     spec = document({"type": "gin", "out": 4, "hidden": 4}, {"type": "dropout", "p": 0.9})
     original = Gnn(spec_from_document(spec)).eval()
-    digest = store.artifacts.put(save(original.state_dict()))
+    digest = store.artifacts.of("default").put(save(original.state_dict()))
     with store.database.transaction() as session:
         row, _ = gnns.create(
             session, name="tiny", spec=spec, weights_digest=digest, tenant=DEFAULT_TENANT
@@ -162,12 +162,12 @@ def mapped_copies() -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's /proc")
 def test_eviction_frees_the_copies_of_large_graphs() -> None:
-    artifacts = Artifacts("memory://copies-of-large-graphs")
+    artifacts = ArtifactStore("memory://copies-of-large-graphs")
     rows = []
     for number in range(4):
         x = np.full((1000, 8), number, np.float32)  # 32 kB of features and 8 kB of offsets
         graph = large_graphs.rows_of(x, np.array([0]), np.array([1]))
-        digest = artifacts.put_large(partial(large_graphs.write, graph))
+        digest = artifacts.of("default").put_large(partial(large_graphs.write, graph))
         rows.append(Dataset(tenant_id=DEFAULT_TENANT, graphs_digest=digest, large=True))
     before = mapped_copies()
 

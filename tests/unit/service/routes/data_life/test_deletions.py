@@ -20,7 +20,7 @@ def digests(api) -> set[str]:
 
 def other_gnn(api) -> str:
     """A ready GNN with other weights than those of `api.gnn`."""
-    weights = api.store.artifacts.put(api.weights(value=0.25))
+    weights = api.store.artifacts.of("default").put(api.weights(value=0.25))
     with api.store.database.transaction() as session:
         gnn = create_ready_gnn(session, weights, spec=api.spec())
     return str(gnn.id)
@@ -113,7 +113,7 @@ def test_a_deleted_denoiser_is_trained_again(api):
     detail = problem(api.client.delete(path(denoiser)), 409, "conflict")
     assert "in use" in detail
     api.finish_explanation(explanation)
-    weights = api.store.artifacts.put(b"weights")
+    weights = api.store.artifacts.of("default").put(b"weights")
     assert api.client.delete(path(denoiser)).status_code == 204
     problem(api.client.get(path(denoiser)), 404, "not-found")
     assert delete_released(api.store.database, api.store.artifacts) == 1
