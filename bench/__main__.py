@@ -77,7 +77,7 @@ def gnns(
     dataset: Annotated[
         list[str] | None, typer.Option(help="name or path; repeatable; default: all names")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="maximum training time of each GNN")] = SECONDS,
+    seconds: Annotated[float, typer.Option(help="most CPU seconds to train each GNN")] = SECONDS,
     seed: Seed = 0,
     json_file: Json = None,
     save: Save = False,

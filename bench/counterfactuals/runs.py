@@ -140,9 +140,11 @@ class CounterfactualRun:
         return cached
 
     def _compute_answers(self, name: str) -> dict[str, Any]:
+        """The answers so far are kept in a file, so that an interrupted method goes on."""
         method, train_seconds = self._method(name)
-        answers = []
-        for index, instance in enumerate(self.instances):
+        partial = self.folder / f"{name}-partial.json"
+        answers: list[dict[str, Any]] = json.loads(partial.read_text()) if partial.exists() else []
+        for index, instance in list(enumerate(self.instances))[len(answers) :]:
             started = time.process_time()
             answer = method(instance, self.seed + index)
             seconds = time.process_time() - started
@@ -156,6 +158,7 @@ class CounterfactualRun:
                     "refuted": len(answer.found) - len(valid),
                 }
             )
+            write_json(partial, answers)
             self._on_progress(name, index + 1, len(self.instances))
         return {
             "answers": answers,

@@ -29,7 +29,7 @@ def train_node_classifier(
     Best means highest accuracy, then lowest loss. The GNN sees features and edges of the other
     nodes, but not their labels.
     """
-    started = time.monotonic()
+    started = time.process_time()  # other load does not shorten the training
     graphs = to_sparse([data.graph])
     labels = data.labels[data.train]
     with torch.random.fork_rng(devices=[]):
@@ -57,7 +57,7 @@ def train_node_classifier(
                 best, result = score, copy.deepcopy(gnn)
             accuracy = float((logits.argmax(dim=1) == labels).double().mean())
             on_epoch(EpochReport(epoch, training.epochs, float(loss.detach()), accuracy, best[0]))
-            if time.monotonic() - started > training.seconds:
+            if time.process_time() - started > training.seconds:
                 break
     return TrainedGnn(result.eval(), epoch)
 
