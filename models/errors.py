@@ -34,3 +34,13 @@ class TooLargeError(RefusedError):
             f"the graph has {nodes} nodes; the sampler 'paper' takes at most {allowed}; "
             "use the sampler 'guided' for larger graphs"
         )
+
+
+class NoGradientsError(RefusedError):
+    """The explainer needs gradients or node states, which the GNN does not give."""
+
+    def __init__(self, explainer: str) -> None:
+        super().__init__(
+            f"the explainer {explainer!r} needs the gradients of the GNN; a GNN behind a URL or "
+            "with a plug-in layer without a dense form has none"
+        )

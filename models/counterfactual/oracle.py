@@ -53,7 +53,7 @@ class CounterfactualOracle:
         self.evaluations = 0  # graphs in forward passes of the GNN
         self.gradient_count = 0  # graphs in backward passes, once per differentiated number
         self.gnn = gnn
-        self._device = device
+        self.device = device
         self._should_stop = should_stop
         self._cache = MarginCache()
         self._verified: dict[EditSet, Tensor] = {}
@@ -80,7 +80,7 @@ class CounterfactualOracle:
             allowed = [edits for edits, holds in zip(batch, is_allowed, strict=True) if holds]
             if allowed:
                 with torch.inference_mode():
-                    logits = self.space.logits(self.gnn, allowed, self._device)
+                    logits = self.space.logits(self.gnn, allowed, self.device)
                 evaluated.update(zip(allowed, self.goal.margin(logits).tolist(), strict=True))
                 self.evaluations += len(allowed)
             for edits, margin in evaluated.items():
@@ -105,7 +105,7 @@ class CounterfactualOracle:
         """Logits of the unedited graph: [class]."""
         self.evaluations += 1
         with torch.inference_mode():
-            return self.space.logits(self.gnn, [()], self._device)[0].cpu()
+            return self.space.logits(self.gnn, [()], self.device)[0].cpu()
 
     def sensitivity(self, graphs: DenseGraphs) -> Sensitivity:
         """Logits and slopes of any graphs, counted as work."""
@@ -124,7 +124,7 @@ class CounterfactualOracle:
             return torch.zeros(len(edit_sets), self.space.count)
         rows = []
         for batch in self._passes(edit_sets):
-            graphs = space.dense(batch).to(self._device)
+            graphs = space.dense(batch).to(self.device)
             with torch.inference_mode(mode=False), torch.enable_grad():
                 adjacency = graphs.adjacency.clone().requires_grad_()
                 margin = self.goal.margin(self.gnn.dense(graphs.with_adjacency(adjacency)))
@@ -139,7 +139,7 @@ class CounterfactualOracle:
         known = {edits: self._verified[edits] for edits in edit_sets if edits in self._verified}
         new = [edits for edits in dict.fromkeys(edit_sets) if edits not in known]
         if new:
-            probabilities = predict(self.gnn, self.space.apply_all(new), self._device)
+            probabilities = predict(self.gnn, self.space.apply_all(new), self.device)
             known.update(zip(new, probabilities, strict=True))
             self.evaluations += len(new)
             # Pruning verifies too many large sets to cache them all.

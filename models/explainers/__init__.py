@@ -1,0 +1,1 @@
+"""Explainers of one prediction behind one interface; start with `interface`, then `curve`."""
