@@ -19,7 +19,7 @@ torch.set_num_threads(1)
 GRAPHS = [Graph(torch.ones(6, 1), random_graph(seed, 6).edges) for seed in range(5)]
 
 
-class Interrupted(Exception):
+class InterruptedRunError(Exception):
     pass
 
 
@@ -33,13 +33,13 @@ def test_an_interrupted_method_goes_on_and_gives_the_same_answers(tmp_path: Path
         def show(_label: str, finished: int, _total: int) -> None:
             done.append(finished)
             if finished == stop_at:
-                raise Interrupted
+                raise InterruptedRunError
 
         return CounterfactualRun(
             target, [], explained, budget=0, seed=0, on_progress=show, cache=tmp_path / cache
         )
 
-    with pytest.raises(Interrupted):
+    with pytest.raises(InterruptedRunError):
         run("interrupted", stop_at=3).answers("greedy")
     answers, _, _ = run("interrupted").answers("greedy")
     assert done == [1, 2, 3, 4, 5]
