@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,8 @@ from d4explain.gnn.spec import GnnSpec
 
 CPU = torch.device("cpu")
 _GRADIENT_NORM = 1.0
+_WARM_UP = 0.3  # share of the steps in which the learning rate rises
+_MIN_LIKELIHOOD_GAIN = 0.01  # smallest gain that counts, in nats per validation graph
 
 
 class LabelledGraphs(NamedTuple):
@@ -40,6 +43,7 @@ class Training:
     edge_noise: float = 0.1  # maximum edits of a noisy graph / its edges
     seconds: float = 30.0  # of CPU time; an epoch that has begun ends
     ema: float = 0.0  # decay of the weight average per step; 0 disables it
+    patience: int = 0  # steps without a gain on validation graphs; 0 disables early stopping
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class EpochReport:
 
 class TrainedGnn(NamedTuple):
     gnn: Gnn  # in eval mode
-    epochs: int  # fewer than planned if the time limit was reached
+    epochs: int  # fewer than planned after a plateau or at the time limit
 
 
 def train(
@@ -66,7 +70,7 @@ def train(
     validation: LabelledGraphs | None = None,
     device: torch.device = CPU,
 ) -> TrainedGnn:
-    """Train until the last epoch or the time limit.
+    """Train until the last epoch, the time limit or a plateau on validation graphs.
 
     With validation graphs, return the best epoch: highest accuracy, then lowest loss.
     """
@@ -83,11 +87,13 @@ def train(
             fused=True,
         )
         batches = -(-len(data.graphs) // training.batch)
+        steps = training.epochs * batches
         schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimizer, training.learning_rate, total_steps=training.epochs * batches
+            optimizer, training.learning_rate, total_steps=steps, pct_start=_WARM_UP
         )
-        best: tuple[float, float] | None = None
-        result = gnn
+        plateau = _Plateau(training.patience, first_step=_WARM_UP * steps)
+        best: _Score | None = None
+        best_weights: dict[str, Tensor] = {}
         for epoch in range(1, training.epochs + 1):
             total_loss, correct = 0.0, 0
             for index in _shuffled_batches(data.graphs, training.batch, generator):
@@ -110,22 +116,54 @@ def train(
             count = len(data.graphs)
             if validation is not None:
                 score = _score(average.gnn, validation, device)
+                plateau.measured(score, step=epoch * batches)
                 if best is None or score > best:
-                    best, result = score, copy.deepcopy(average.gnn)
-            else:
-                result = average.gnn
+                    weights = average.gnn.state_dict()
+                    best = score
+                    best_weights = {name: value.clone() for name, value in weights.items()}
             on_epoch(
                 EpochReport(
                     epoch,
                     training.epochs,
                     total_loss / count,
                     correct / count,
-                    best[0] if best else None,
+                    best.accuracy if best else None,
                 )
             )
-            if time.process_time() - started > training.seconds:
+            if plateau.reached or time.process_time() - started > training.seconds:
                 break
-    return TrainedGnn(result.eval(), epoch)
+        if best is not None:
+            average.gnn.load_state_dict(best_weights)
+    return TrainedGnn(average.gnn.eval(), epoch)
+
+
+class _Score(NamedTuple):
+    """Of a network on validation graphs; scores compare by accuracy first."""
+
+    accuracy: float
+    log_likelihood: float  # of the labels, per graph
+
+
+class _Plateau:
+    """Tells when neither accuracy nor log-likelihood has gained anything for `patience` steps.
+
+    Steps before `first_step`, while the learning rate rises, do not count.
+    """
+
+    def __init__(self, patience: int, first_step: float) -> None:
+        self._patience = patience
+        self._last_gain = first_step
+        self._accuracy = self._log_likelihood = -math.inf  # of the last gain
+        self.reached = False
+
+    def measured(self, score: _Score, step: int) -> None:
+        is_likelier = score.log_likelihood > self._log_likelihood + _MIN_LIKELIHOOD_GAIN
+        if is_likelier or score.accuracy > self._accuracy:
+            self._last_gain = max(self._last_gain, step)
+        if is_likelier:
+            self._log_likelihood = score.log_likelihood
+        self._accuracy = max(self._accuracy, score.accuracy)
+        self.reached = 0 < self._patience <= step - self._last_gain
 
 
 class _WeightAverage:
@@ -154,12 +192,11 @@ class _WeightAverage:
             average.copy_(current)
 
 
-def _score(gnn: Gnn, validation: LabelledGraphs, device: torch.device) -> tuple[float, float]:
-    """Accuracy and log-likelihood of the labels."""
+def _score(gnn: Gnn, validation: LabelledGraphs, device: torch.device) -> _Score:
     probabilities = predict(gnn, validation.graphs, device)  # [graph, class]
     accuracy = (probabilities.argmax(dim=1) == validation.labels).double().mean()
     likelihood = probabilities.gather(1, validation.labels[:, None]).clamp(min=1e-9).log().mean()
-    return float(accuracy), float(likelihood)
+    return _Score(float(accuracy), float(likelihood))
 
 
 def with_edge_noise(

@@ -28,6 +28,9 @@ MAX_GRAPHS = 4000  # more graphs hardly change a witness
 _MAX_DEPTH = 3
 _TRAINED_SHARE = 0.85  # the rest selects the epoch and measures the agreement
 _MIN_STEPS, _MIN_EPOCHS = 600, 30
+# A training stops after this many steps without a gain. With fewer held-out graphs their chance
+# decides, so small sets take all steps; see decision 16.
+_PATIENCE, _MIN_HELD_OUT = 75, 100
 
 Labels = Literal["gnn", "true"]
 
@@ -165,7 +168,7 @@ def train_witnesses(
         trained = train(
             spec,
             data.select(shuffled[:cut]),
-            _training(cut, edge_noise=plan.edge_noise),
+            _training(cut, len(held_out), edge_noise=plan.edge_noise),
             seed + plan.seed,
             report,
             validation=data.select(held_out),
@@ -244,7 +247,7 @@ def _spec_like(gnn: GnnSpec, architecture: Architecture, depth: int | None = Non
     )
 
 
-def _training(graphs: int, *, edge_noise: bool) -> Training:
+def _training(graphs: int, held_out: int, *, edge_noise: bool) -> Training:
     """30 epochs; more for small sets, so that every witness takes enough steps."""
     batch = min(128, max(16, graphs // 8))
     batches = math.ceil(graphs / batch)
@@ -255,6 +258,7 @@ def _training(graphs: int, *, edge_noise: bool) -> Training:
         noisy_share=0.5 if edge_noise else 0.0,
         seconds=math.inf,
         ema=0.99,
+        patience=_PATIENCE if held_out >= _MIN_HELD_OUT else 0,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -134,6 +136,47 @@ def test_accuracy_is_the_share_of_right_labels() -> None:
     wrong = predicted.clone()
     wrong[:3] = 1 - wrong[:3]
     assert accuracy(gnn, data.graphs, wrong) == pytest.approx(0.7)
+
+
+def curve_of(data: LabelledGraphs, training: Training) -> tuple[list[float], int]:
+    """The best validation accuracy after each epoch, and the epochs of the result."""
+    reports: list[EpochReport] = []
+    trained = train(spec_of(TYPES), data, training, 0, reports.append, validation=data)
+    return [report.best_validation or 0.0 for report in reports], trained.epochs
+
+
+def test_a_training_stops_after_its_patience_without_a_gain() -> None:
+    # Labels that the graphs decide: accuracy and likelihood rise, then nothing is left to gain.
+    graphs = [random_graph(seed, 6, 0.2 if seed % 2 else 0.9) for seed in range(60)]
+    data = LabelledGraphs(graphs, torch.arange(60) % 2)
+    training = Training(epochs=200, batch=20, noisy_share=0.0)  # 3 steps per epoch
+    whole, epochs = curve_of(data, training)
+    assert epochs == 200
+    assert whole[-1] == 1.0
+    stopped, epochs = curve_of(data, replace(training, patience=30))
+    # The rise of the learning rate takes 180 steps; then ten epochs without a gain must pass.
+    assert 70 <= epochs < 200
+    assert stopped == whole[:epochs], "a plateau changes nothing before it is reached"
+    assert stopped[-1] == whole[-1]
+
+
+def test_a_training_that_still_gains_does_not_stop() -> None:
+    # With such a small learning rate the likelihood rises slowly until the end.
+    graphs = [random_graph(seed, 6, 0.2 if seed % 2 else 0.9) for seed in range(60)]
+    data = LabelledGraphs(graphs, torch.arange(60) % 2)
+    training = Training(epochs=60, batch=20, learning_rate=2e-4, noisy_share=0.0, patience=90)
+    _, epochs = curve_of(data, training)
+    assert epochs == 60
+
+
+def test_the_best_epoch_is_returned() -> None:
+    data = some_graphs(30)  # labels by chance: the accuracy goes up and down
+    reports: list[EpochReport] = []
+    training = Training(epochs=12, batch=8, ema=0.9)
+    gnn = train(spec_of(TYPES), data, training, 0, reports.append, validation=data).gnn
+    best = max(report.best_validation or 0.0 for report in reports)
+    assert accuracy(gnn, data.graphs, data.labels) == pytest.approx(best)
+    assert not gnn.training
 
 
 def test_the_time_limit_ends_the_training() -> None:
