@@ -9,7 +9,7 @@ from bench.speed import mmd
 from bench.speed.api import first_answer, load, requests
 from bench.speed.large import measure as large
 from bench.speed.section import Figures, Section
-from bench.speed.training import steps
+from bench.speed.training import final_answer, steps
 
 Measure = Callable[[bool, int, OnProgress], Section[Figures]]  # short, seed, on_progress
 
@@ -20,4 +20,5 @@ SPEED_BENCHMARKS: Mapping[str, Measure] = {
     "large": large.measure,
     "requests": requests.measure,
     "first-answer": first_answer.measure,
+    "final-answer": final_answer.measure,
 }

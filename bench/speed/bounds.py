@@ -71,4 +71,21 @@ BOUNDS = (
         "≥ 0.5 times the throughput of a plain loop of the same commits",
         lambda x: x >= 0.5,
     ),
+    Bound(
+        "first_answer_max_seconds",
+        "provisional answer ≤ 3 s after the question",
+        lambda x: x <= 3,
+    ),
+    *(
+        Bound(
+            f"{name}_ratio",
+            f"trainings before the final answer of {title} ≤ half of the CPU time without stopping",
+            lambda x: x <= 0.5,
+        )
+        for name, title in (
+            ("mutag", "MUTAG"),
+            ("ba3motif", "BA-3Motif"),
+            ("mutagenicity", "800 Mutagenicity graphs"),
+        )
+    ),
 )

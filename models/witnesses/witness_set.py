@@ -132,6 +132,7 @@ def train_witnesses(
     seed: int,
     device: torch.device,
     plans: Sequence[WitnessPlan] = PLANS,
+    stops_early: bool = True,
     on_progress: Callable[[WitnessProgress], None] = lambda progress: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> WitnessSet:
@@ -168,7 +169,11 @@ def train_witnesses(
         trained = train(
             spec,
             data.select(shuffled[:cut]),
-            _training(cut, len(held_out), edge_noise=plan.edge_noise),
+            _training(
+                cut,
+                edge_noise=plan.edge_noise,
+                stops_early=stops_early and len(held_out) >= _MIN_HELD_OUT,
+            ),
             seed + plan.seed,
             report,
             validation=data.select(held_out),
@@ -247,7 +252,7 @@ def _spec_like(gnn: GnnSpec, architecture: Architecture, depth: int | None = Non
     )
 
 
-def _training(graphs: int, held_out: int, *, edge_noise: bool) -> Training:
+def _training(graphs: int, *, edge_noise: bool, stops_early: bool) -> Training:
     """30 epochs; more for small sets, so that every witness takes enough steps."""
     batch = min(128, max(16, graphs // 8))
     batches = math.ceil(graphs / batch)
@@ -258,7 +263,7 @@ def _training(graphs: int, held_out: int, *, edge_noise: bool) -> Training:
         noisy_share=0.5 if edge_noise else 0.0,
         seconds=math.inf,
         ema=0.99,
-        patience=_PATIENCE if held_out >= _MIN_HELD_OUT else 0,
+        patience=_PATIENCE if stops_early else 0,
     )
 
 

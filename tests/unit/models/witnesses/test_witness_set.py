@@ -191,6 +191,27 @@ def test_a_stop_request_ends_the_training() -> None:
     assert {(report.finished, report.total) for report in reports} == {(0, 2)}
 
 
+@pytest.mark.parametrize(
+    ("graphs", "stops_early", "stopped"),
+    [(660, True, False), (680, True, True), (680, False, False)],
+)
+def test_only_large_sets_stop_early(graphs: int, stops_early: bool, stopped: bool) -> None:
+    # 15 % of 680 graphs are more than a hundred held-out ones, and the task is easy.
+    reference = [untyped(seed, 0.2 if seed % 2 else 0.8) for seed in range(graphs)]
+    reports: list[WitnessProgress] = []
+    train_witnesses(
+        GNN,
+        reference,
+        None,
+        seed=0,
+        device=CPU,
+        plans=[GIN],
+        stops_early=stops_early,
+        on_progress=reports.append,
+    )
+    assert (reports[-1].epoch < reports[-1].epochs) == stopped
+
+
 def test_few_graphs_are_refused() -> None:
     with pytest.raises(ValueError, match="need 100 reference graphs, got 99"):
         train_witnesses(GNN, GRAPHS[1:], None, seed=0, device=CPU)

@@ -1,0 +1,183 @@
+"""Measure the CPU time until the networks of a final answer are trained, with and without stopping.
+
+A question about a new GNN trains a denoiser and witnesses, side by side on two cores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+
+import torch
+
+from bench.data.tasks import Task, load_task
+from bench.gnns.target_gnns import CACHE, TargetGnn, load_target_gnn
+from bench.json_files import write_json
+from bench.progress import OnProgress
+from bench.report.provenance import code_digest
+from bench.speed.section import Figures, Section, Table
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn, predict
+from models.diffusion.recipes import Objective, Recipe, recipe_for
+from models.training.make_trainer import make_trainer
+from models.witnesses.witness_set import Role, WitnessProgress, train_witnesses
+
+_CPU = torch.device("cpu")
+# Data sets and the most reference graphs of each.
+_SETS = {"mutag": None, "ba3motif": None, "mutagenicity": 800}
+_SHORT_SETS = ("mutag",)
+_UNSEEN = 300  # graphs that measure the agreement
+_CODE = ("models/**/*.py", "d4explain/gnn/**/*.py", "bench/speed/training/final_answer.py")
+
+
+@dataclass(frozen=True)
+class FinalAnswerFigures(Figures):
+    mutag_ratio: float  # of CPU times, with stopping over without
+    ba3motif_ratio: float | None
+    mutagenicity_ratio: float | None
+
+
+@dataclass(frozen=True)
+class WitnessCost:
+    seconds: float
+    selection: float  # mean agreement with the GNN on unseen graphs
+    judges: float
+
+
+@dataclass(frozen=True)
+class TrainingCosts:
+    """CPU times of one data set."""
+
+    graphs: int
+    steps: int  # of the denoiser
+    denoiser: float
+    all_steps: float  # of the denoiser without stopping: as long per step
+    witnesses: WitnessCost
+    all_epochs: WitnessCost
+
+    @property
+    def longer(self) -> float:
+        return max(self.denoiser, self.witnesses.seconds)
+
+    @property
+    def longer_without_stopping(self) -> float:
+        return max(self.all_steps, self.all_epochs.seconds)
+
+    @property
+    def ratio(self) -> float:
+        return self.longer / self.longer_without_stopping
+
+
+def measure(short: bool, seed: int, on_progress: OnProgress) -> Section[FinalAnswerFigures]:
+    """The costs of each data set are cached, so that an interrupted run goes on."""
+    names = _SHORT_SETS if short else tuple(_SETS)
+    costs = {name: _costs(name, seed, on_progress) for name in names}
+    ratios = {name: costs[name].ratio if name in costs else None for name in _SETS}
+    figures = FinalAnswerFigures(costs["mutag"].ratio, ratios["ba3motif"], ratios["mutagenicity"])
+    return Section(figures, (_table(costs),))
+
+
+def _table(costs: dict[str, TrainingCosts]) -> Table:
+    return Table(
+        "CPU seconds of the trainings before a final answer, which run side by side; in brackets "
+        "without stopping",
+        (
+            "data set",
+            "reference graphs",
+            "steps of the denoiser",
+            "denoiser",
+            "witnesses",
+            "the longer of both",
+            "ratio",
+            "agreement of selection witnesses",
+            "of judges",
+        ),
+        tuple(
+            (
+                name,
+                float(one.graphs),
+                float(one.steps),
+                f"{one.denoiser:.0f} ({one.all_steps:.0f})",
+                f"{one.witnesses.seconds:.0f} ({one.all_epochs.seconds:.0f})",
+                f"{one.longer:.0f} ({one.longer_without_stopping:.0f})",
+                one.ratio,
+                f"{one.witnesses.selection:.3f} ({one.all_epochs.selection:.3f})",
+                f"{one.witnesses.judges:.3f} ({one.all_epochs.judges:.3f})",
+            )
+            for name, one in costs.items()
+        ),
+    )
+
+
+def _costs(name: str, seed: int, on_progress: OnProgress) -> TrainingCosts:
+    task = load_task(name, seed)
+    target = load_target_gnn(task, seed, lambda report: None)
+    file = _cache_file(target, seed)
+    if not file.is_file():
+        measured = _measure(task, target.gnn, _SETS[name], seed, on_progress)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_json(file, asdict(measured))
+    cached = json.loads(file.read_text())
+    cached |= {key: WitnessCost(**cached[key]) for key in ("witnesses", "all_epochs")}
+    return TrainingCosts(**cached)
+
+
+def _cache_file(target: TargetGnn, seed: int) -> Path:
+    key = json.dumps([target.folder.name, seed, code_digest(_CODE)])
+    digest = hashlib.sha256(key.encode()).hexdigest()[:12]
+    return CACHE / "final_answer" / f"{target.folder.name}-{digest}.json"
+
+
+def _measure(
+    task: Task, gnn: Gnn, most: int | None, seed: int, on_progress: OnProgress
+) -> TrainingCosts:
+    graphs = task.train.graphs[:most]
+    labels = task.train.labels[:most]
+    unseen = [*task.validation.graphs, *task.test.graphs][:_UNSEEN]
+    recipe = recipe_for(Objective.COUNTERFACTUAL)
+    steps, seconds = _denoiser(graphs, gnn, recipe, seed, on_progress)
+
+    def witnesses(*, stops_early: bool) -> WitnessCost:
+        def show(progress: WitnessProgress) -> None:
+            label = f"{task.name}: witness {progress.finished + 1} of {progress.total}"
+            on_progress(label, progress.epoch, progress.epochs)
+
+        started = time.process_time()
+        trained = train_witnesses(
+            gnn, graphs, labels, seed=seed, device=_CPU, stops_early=stops_early, on_progress=show
+        )
+        spent = time.process_time() - started
+        by_gnn = predict(gnn, unseen, _CPU).argmax(dim=1)
+
+        def agreement(role: Role) -> float:
+            networks = [one.gnn for one in trained.witnesses if one.plan.role is role]
+            answers = [predict(network, unseen, _CPU).argmax(dim=1) for network in networks]
+            return fmean(float((own == by_gnn).double().mean()) for own in answers)
+
+        return WitnessCost(spent, agreement(Role.SELECTION), agreement(Role.JUDGE))
+
+    return TrainingCosts(
+        graphs=len(graphs),
+        steps=steps,
+        denoiser=seconds,
+        all_steps=seconds * recipe.steps / steps,
+        witnesses=witnesses(stops_early=True),
+        all_epochs=witnesses(stops_early=False),
+    )
+
+
+def _denoiser(
+    graphs: Sequence[Graph], gnn: Gnn, recipe: Recipe, seed: int, on_progress: OnProgress
+) -> tuple[int, float]:
+    """The steps and CPU seconds of a training with stopping."""
+    started = time.process_time()
+    trainer = make_trainer(graphs, gnn, recipe, seed=seed, device=_CPU)
+    for last in trainer.run():
+        on_progress("training the denoiser", last.step, recipe.steps)
+    trainer.denoiser()  # calibrates it
+    return last.step, time.process_time() - started
