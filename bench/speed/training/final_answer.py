@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -115,11 +115,13 @@ def _table(costs: dict[str, TrainingCosts]) -> Table:
 
 
 def _costs(name: str, seed: int, on_progress: OnProgress) -> TrainingCosts:
-    task = load_task(name, seed)
+    task, most = load_task(name, seed), _SETS[name]
+    if most is not None:
+        task = replace(task, train=task.train.select(torch.arange(most)))
     target = load_target_gnn(task, seed, lambda report: None)
     file = _cache_file(target, seed)
     if not file.is_file():
-        measured = _measure(task, target.gnn, _SETS[name], seed, on_progress)
+        measured = _measure(task, target.gnn, seed, on_progress)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_json(file, asdict(measured))
     cached = json.loads(file.read_text())
@@ -133,11 +135,8 @@ def _cache_file(target: TargetGnn, seed: int) -> Path:
     return CACHE / "final_answer" / f"{target.folder.name}-{digest}.json"
 
 
-def _measure(
-    task: Task, gnn: Gnn, most: int | None, seed: int, on_progress: OnProgress
-) -> TrainingCosts:
-    graphs = task.train.graphs[:most]
-    labels = task.train.labels[:most]
+def _measure(task: Task, gnn: Gnn, seed: int, on_progress: OnProgress) -> TrainingCosts:
+    graphs, labels = task.train.graphs, task.train.labels
     unseen = [*task.validation.graphs, *task.test.graphs][:_UNSEEN]
     recipe = recipe_for(Objective.COUNTERFACTUAL)
     steps, seconds = _denoiser(graphs, gnn, recipe, seed, on_progress)
