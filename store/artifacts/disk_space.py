@@ -41,9 +41,15 @@ class DiskSpace:
     results, and deleting something needs space, too.
     """
 
-    def __init__(self, folders: Mapping[str, Path], reserve: int = RESERVE_BYTES) -> None:
+    def __init__(
+        self,
+        folders: Mapping[str, Path],
+        reserve: int = RESERVE_BYTES,
+        refusal_seconds: float = _REFUSAL_SECONDS,
+    ) -> None:
         self._folders = dict(folders)
         self._reserve = reserve
+        self._refusal_seconds = refusal_seconds
         self._refused_at: float | None = None
 
     def shortage(self) -> str | None:
@@ -51,7 +57,8 @@ class DiskSpace:
         below_reserve = self.below_reserve()
         if below_reserve is not None:
             return below_reserve
-        if self._refused_at is not None and time.monotonic() - self._refused_at < _REFUSAL_SECONDS:
+        refused_at = self._refused_at
+        if refused_at is not None and time.monotonic() - refused_at < self._refusal_seconds:
             return "a write was refused because a disk is full"
         return None
 

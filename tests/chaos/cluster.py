@@ -42,8 +42,8 @@ class Scale:
     workers: int = 3
     lease_seconds: float = 6.0
     max_attempts: int = 8
-    recoveries: int = 5  # measured after the faults
-    poison_jobs: int = 2
+    recoveries: int = 3  # measured after the faults
+    poison_jobs: int = 1
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tests.chaos.report import fault_counts
 from tests.chaos.run import run
 
 # One fault of each kind. Each start of a worker process costs about 7 s of CPU, so there are few.
-SHORT = Scale(jobs=20, workers=2, lease_seconds=3.0, max_attempts=3, recoveries=0, poison_jobs=1)
+SHORT = Scale(jobs=20, workers=2, lease_seconds=3.0, max_attempts=3, recoveries=0)
 
 
 @pytest.mark.timeout(900)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
 import httpx
 import numpy as np
+import pytest
 
-from tests.processes import fill_disk
+from tests.full_disk.__main__ import NO_COMPILER
+from tests.processes import ROOT, fill_disk
 
 if TYPE_CHECKING:
     from tests.processes import EdgeCounter, Stack
@@ -97,3 +101,15 @@ def test_an_upload_that_does_not_fit_leaves_nothing_behind(small_disk_stack: Sta
     assert httpx.get(f"{api.url}/readyz").status_code == 200  # there is space for smaller uploads
     filler.unlink()
     assert post().status_code == 201
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("every", [97, pytest.param(9, marks=pytest.mark.slow)])
+def test_any_write_may_find_the_disk_full(every: int) -> None:
+    """SQLite's writes, too. `python -m tests.full_disk` lets each write fail in turn."""
+    command = [sys.executable, "-m", "tests.full_disk", "--every", str(every)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if ended.returncode == NO_COMPILER:
+        pytest.skip(ended.stdout)
+    print(ended.stdout)
+    assert ended.returncode == 0, ended.stdout + ended.stderr[-5000:]
