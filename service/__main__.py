@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
             http=BoundedHttpProtocol,
             log_config=None,
             proxy_headers=False,  # `GatewayHeaders` reads them
-            access_log=False,  # `service.telemetry` writes one line per request
+            access_log=False,  # `service/telemetry/middleware.py` writes one line per request
             server_header=False,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )

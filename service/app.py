@@ -45,7 +45,8 @@ from service.routes.data_life import holds, tenant_policies
 from service.routes.receipts import audit_log, receipts, replays
 from service.signer import Signer
 from service.submission.explanation_submissions import Submissions
-from service.telemetry import JobMetrics, RequestMetrics, Telemetry
+from service.telemetry.collectors import DeploymentMetrics
+from service.telemetry.middleware import RequestMetrics, Telemetry
 from store.queue.dispatcher import Dispatcher
 from store.queue.job_notifications import JobNotifications
 from store.settings import Settings
@@ -153,7 +154,7 @@ def create_app(
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
         lifespan=lifespan,
-        # `service.telemetry` suffices; FastAPI's own telemetry would slow every request.
+        # `service/telemetry` suffices; FastAPI's own telemetry would slow every request.
         telemetry={"metrics": False, "logs": False},
     )
     app.state.context = Context(
@@ -167,7 +168,7 @@ def create_app(
         heartbeat_seconds=heartbeat_seconds,
     )
     app.state.registry = CollectorRegistry()
-    app.state.registry.register(JobMetrics(store.database))
+    app.state.registry.register(DeploymentMetrics(store))
     for router in ROUTERS:
         app.include_router(router)
     problems.install(app, [*app.routes, *(route for router in ROUTERS for route in router.routes)])

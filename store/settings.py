@@ -276,6 +276,11 @@ class Settings(BaseSettings):
     webhook_retry_hours: Duration = _setting(
         24.0, "How long a notification is sent again before it is given up."
     )
+    metric_groups: Count = _setting(
+        50,
+        "Maximum number of pairs of a GNN version and a reference set that `/v1/metrics` names for "
+        "a tenant; further ones are counted as `other`.",
+    )
 
     @field_validator("database_url")
     @classmethod

@@ -14,6 +14,7 @@ from store.database.quotas import Limits, Quotas
 from store.database.sessions import CONNECTIONS, Database
 from store.errors import DiskFull
 from store.jobs import workers
+from store.metrics.metric_store import MetricStore
 from store.settings import Settings
 
 
@@ -23,6 +24,7 @@ class Store:
     database: Database
     artifacts: ArtifactStore
     disk: DiskSpace
+    metrics: MetricStore
 
     @classmethod
     def open(
@@ -39,12 +41,14 @@ class Store:
             idempotency_seconds=settings.idempotency_hours * 3600,
         )
         artifacts = ArtifactStore(settings.artifacts)
+        metrics = MetricStore(settings.redis_url, settings.metric_groups)
         database = Database(
             settings.database_url,
             policy=policy,
             connections=connections,
             artifact_size=lambda tenant, digest: artifacts.of(tenant).size(digest),
             limits=limits_of(settings),
+            publish=metrics.publish,
         )
         try:
             if migrate:
@@ -55,7 +59,8 @@ class Store:
         except BaseException:
             database.close()
             raise
-        return cls(settings, database, artifacts, DiskSpace(_folders(database, artifacts)))
+        disk = DiskSpace(_folders(database, artifacts))
+        return cls(settings, database, artifacts, disk, metrics)
 
     def require_room(self) -> None:
         """Raises `DiskFull` if there is too little disk space for new work."""
@@ -65,6 +70,7 @@ class Store:
 
     def close(self) -> None:
         self.database.close()
+        self.metrics.close()
 
     def __enter__(self) -> Self:
         return self

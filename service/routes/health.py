@@ -14,16 +14,17 @@ from starlette.responses import PlainTextResponse, Response
 from service import examples
 from service.context import Context, ContextOf, run_in_health_thread
 from service.http.openapi import response
-from service.http.principals import Admin
+from service.http.principals import Admin, Reader
 from service.http.responses import json_response
-from service.metric_queries import (
+from service.resources import Resource
+from service.telemetry.collectors import TenantMetrics
+from service.telemetry.metric_queries import (
     UnknownFormat,
     live_workers,
     queue_counts,
     served_queues,
     unknown_formats,
 )
-from service.resources import Resource
 from store.database.clock import timestamp
 from store.database.sessions import Database
 from store.database.tables import Worker
@@ -92,7 +93,7 @@ async def readyz(context: ContextOf) -> Response:
     "/metrics",
     summary="Prometheus metrics",
     description="Figures of the whole deployment; no label names a tenant. With keys it needs the "
-    "scope `admin`.",
+    "scope `admin`. `/v1/metrics` has the figures of a tenant with the names of its models.",
     response_class=PlainTextResponse,
     responses={
         200: response(
@@ -104,6 +105,29 @@ async def readyz(context: ContextOf) -> Response:
 )
 async def metrics(request: Request, context: ContextOf, _: Admin) -> Response:
     registry: CollectorRegistry = request.app.state.registry
+    text = await run_in_health_thread(context, partial(generate_latest, registry))
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get(
+    "/v1/metrics",
+    summary="Prometheus metrics of the tenant",
+    description="Jobs of the tenant, and validity, transfer, edits, typicality and MMD of its "
+    "final answers by GNN, version, reference set and class. At most `D4_METRIC_GROUPS` pairs of "
+    "a GNN version and a reference set are named; further ones are counted as `other`.",
+    response_class=PlainTextResponse,
+    responses={
+        200: response(
+            "The metrics.",
+            example='d4_validity_ratio{gnn="motifs",version="1",dataset="motifs",'
+            'dataset_version="1",class="house"} 0.97\n',
+            media_type="text/plain",
+        )
+    },
+)
+async def tenant_metrics(context: ContextOf, principal: Reader) -> Response:
+    registry = CollectorRegistry()
+    registry.register(TenantMetrics(context.store, principal.tenant))
     text = await run_in_health_thread(context, partial(generate_latest, registry))
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 

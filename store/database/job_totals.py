@@ -36,8 +36,10 @@ def write(session: Session) -> None:
         )
 
 
-def read(session: Session) -> dict[tuple[JobKind, JobState], int]:
-    """The totals of all tenants together."""
+def read(session: Session, tenant: str | None = None) -> dict[tuple[JobKind, JobState], int]:
+    """The totals of a tenant, or of all tenants together."""
     query = select(JobTotal.kind, JobTotal.state, func.sum(JobTotal.count))
+    if tenant is not None:
+        query = query.where(JobTotal.tenant_id == tenant)
     rows = session.execute(query.group_by(JobTotal.kind, JobTotal.state))
     return {(kind, state): int(count) for kind, state, count in rows}

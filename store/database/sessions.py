@@ -21,6 +21,7 @@ from store.database import (
     artifact_ledger,
     audit_entries,
     job_totals,
+    observations,
     quotas,
     schema,
     webhook_outbox,
@@ -63,8 +64,10 @@ class Database:
         connections: int = CONNECTIONS,
         artifact_size: artifact_ledger.SizeOf | None = None,
         limits: quotas.Limits | None = None,
+        publish: observations.Publish = observations.publish_nothing,
     ) -> None:
         self.policy = policy or JobPolicy()
+        self._publish = publish
         self._session_info = {
             **session_info(self.policy),
             **artifact_ledger.session_info(artifact_size),
@@ -103,6 +106,9 @@ class Database:
             audit_entries.write(session)
             session.flush()
             _commit(session)
+        observed = observations.take(session)
+        if observed:
+            self._publish(observed)
 
     @contextmanager
     def reading(self) -> Iterator[Session]:

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select, tuple_, u
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import EventType, JobKind, JobState
-from store.database import artifact_ledger
+from store.database import artifact_ledger, job_series
 from store.database.sessions import now, read_clock
 from store.database.tables import Job
 from store.database.tables.base import JsonObject
@@ -71,6 +71,7 @@ def claim(session: Session, job_id: str, owner: str, lease_seconds: float) -> Cl
         job.started_at = read_clock(session) if job.started_at is None else job.started_at
         session.flush()
         append_state(session, job)
+        job_series.note_claim(session, job)
         return _claim_of(job, owner, job.attempt)
     return None
 
@@ -116,6 +117,7 @@ def begin(session: Session, claim: Claim) -> None:
     ).one_or_none()
     if begun is not None:
         append_state(session, begun)
+        job_series.note_claim(session, begun)
     else:  # it may have begun already if the reply to an earlier commit was lost
         held(session, claim)
 

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import GnnState, JobKind, JobState, TrainingState
 from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport
-from store.database import artifact_ledger, job_totals, webhook_outbox
+from store.database import artifact_ledger, job_series, job_totals, webhook_outbox
 from store.database.sessions import read_clock
 from store.database.tables import Denoiser, Gnn, Job, WitnessSet
 from store.database.tables.base import JsonObject
@@ -36,6 +36,7 @@ def end(session: Session, job: Job, state: JobState, error: JsonObject | None = 
     session.flush()
     append_state(session, job)
     job_totals.note_end(session, job)
+    job_series.note_end(session, job)
     webhook_outbox.note_end(session, job)
     if state is JobState.SUCCEEDED:
         if job.checkpoint is not None:

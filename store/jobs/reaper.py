@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, exists, or_, select, up
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobState, Queue
+from store.database import job_series
 from store.database.job_policy import policy_of
 from store.database.sessions import now, read_clock
 from store.database.tables import Job
@@ -113,6 +114,7 @@ def _recover(session: Session, job: Job) -> None:
     if job.state is JobState.QUEUED:  # reserved but not begun: no attempt failed
         unreserve(session, job)
         return
+    job_series.note_lease_loss(session, job)
     message = f"worker {job.lease_owner} stopped sending heartbeats"
     error = with_reason(job, "lease_expired", message, read_clock(session))
     if job.cancel_requested:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from store import jobs, logs
+from store.database import job_series
 from store.database.sessions import Database
 from store.errors import LeaseLost
 from store.jobs import Claim
@@ -48,10 +49,13 @@ class Ending:
         self.write_ending(session, claim)
 
 
-def finished(claimed_job: ClaimedJob, output: HandlerOutput) -> Ending:
+def finished(claimed_job: ClaimedJob, output: HandlerOutput, phases: Mapping[str, float]) -> Ending:
+    """`phases`: seconds of the parts of the attempt."""
+
     def write_success(session: Session, claim: Claim) -> None:
         output.record(session)
         jobs.succeed(session, claim, output.result)
+        job_series.note_phases(session, claim.kind, claim.tenant, phases)
 
     progress = claimed_job.control.take_progress()
     return Ending(claimed_job, write_success, progress, succeeded=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sqlalchemy.orm import Session
@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from store.jobs import Claim
 from store.store import Store
 from worker.execution.control import Control
+from worker.execution.phases import Phases
 from worker.loading.library import Library
 
 
@@ -22,6 +23,7 @@ class HandlerContext:
     control: Control
     store: Store
     library: Library  # caches GNNs, denoisers and reference sets between jobs
+    phases: Phases = field(default_factory=Phases)
 
 
 def record_nothing(_: Session) -> None:

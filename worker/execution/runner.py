@@ -213,7 +213,8 @@ class Runner:
             log.info("Starting attempt %d of a %s job", claim.attempt, claim.kind)
             context = HandlerContext(claim, control, self._store, self._library)
             output = self._handlers[claim.kind](context)
-            endings.add(finished(claimed_job, output))
+            context.phases.end()
+            endings.add(finished(claimed_job, output, context.phases.seconds))
             log.info("Attempt succeeded")
         except LeaseLost:
             endings.add(stopped(claimed_job, StopReason.LEASE_LOST))

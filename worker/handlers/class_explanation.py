@@ -28,6 +28,7 @@ from worker.execution.handler_api import HandlerContext, HandlerOutput
 from worker.handlers.explainers import SAMPLERS
 from worker.handlers.explanation_output import explanation_output
 from worker.loading.job_inputs import JobInputs, read_inputs, read_request
+from worker.reporting.answer_metrics import class_observations
 from worker.reporting.class_documents import class_example
 from worker.reporting.receipts import form_warnings, receipt, timings
 from worker.reporting.reference_distances import Distance, distance_to_reference
@@ -40,7 +41,9 @@ def handle_class_explanation(context: HandlerContext) -> HandlerOutput:
     request = ClassRequest.model_validate_json(read_request(context.store, context.claim))
     inputs = read_inputs(context.store, context.claim)
     result = class_result(context, request, inputs, started)
-    return explanation_output(context, result, class_summary(result))
+    return explanation_output(
+        context, result, class_summary(result), observed=class_observations(inputs, result)
+    )
 
 
 def class_summary(result: ClassResult) -> dict[str, Any]:
@@ -64,6 +67,7 @@ def class_result(
     Without a denoiser, all patterns come from the reference graphs.
     """
     library = context.library
+    context.phases.enter("load")
     gnn = library.gnn(inputs.gnn)
     denoiser = None if inputs.denoiser is None else library.denoiser(inputs.denoiser)
     graphs = library.reference(inputs.gnn, inputs.dataset).graphs
@@ -71,6 +75,7 @@ def class_result(
     is_in_class = (predicted == request.target_class).tolist()
     config = _class_config(request)
     loaded = time.monotonic()
+    context.phases.enter("search")
     limits = WorkLimits(
         by_clock(loaded, request.time_budget)
         if recorded_cuts is None
@@ -91,6 +96,7 @@ def class_result(
     )
     context.control.raise_if_stopped()
     explained = time.monotonic()
+    context.phases.enter("distances")
     in_class = [graph for graph, own in zip(graphs, is_in_class, strict=True) if own]
     distance = _distance(explanation.patterns, in_class, request.seed)
     featuriser = featuriser_of(inputs.gnn.spec)

@@ -28,6 +28,7 @@ from worker.loading.answer_panel import answer_panel, type_warnings
 from worker.loading.black_box import BlackBox
 from worker.loading.job_inputs import JobInputs, named_judges, read_inputs, read_request
 from worker.loading.open_gnn import black_box_of, open_gnn
+from worker.reporting.answer_metrics import counterfactual_observations
 from worker.reporting.documents import counterfactual_answer
 from worker.reporting.receipts import form_warnings, receipt, timings
 from worker.reporting.reference_distances import Distance, distance_to_reference
@@ -40,7 +41,12 @@ def handle_counterfactual(context: HandlerContext) -> HandlerOutput:
     request = CounterfactualRequest.model_validate_json(read_request(context.store, context.claim))
     inputs = read_inputs(context.store, context.claim, named_judges(request))
     result = counterfactual_result(context, request, inputs, started)
-    return explanation_output(context, result, result.summary.model_dump(mode="json"))
+    return explanation_output(
+        context,
+        result,
+        result.summary.model_dump(mode="json"),
+        observed=counterfactual_observations(inputs, result, request.target_class),
+    )
 
 
 def counterfactual_result(
@@ -52,6 +58,7 @@ def counterfactual_result(
 ) -> CounterfactualResult:
     """Searches until the time budget ends, or as far as a recorded search did."""
     library = context.library
+    context.phases.enter("load")
     gnn = open_gnn(library, context.store.settings, inputs.gnn, max_queries=request.max_queries)
     denoiser = None if inputs.denoiser is None else library.denoiser(inputs.denoiser)
     box = black_box_of(gnn)
@@ -67,6 +74,7 @@ def counterfactual_result(
     )
     cases = _cases(context, request, inputs, gnn)
     loaded = time.monotonic()
+    context.phases.enter("search")
     limits = WorkLimits(
         by_clock(loaded, request.time_budget)
         if recorded_cuts is None
@@ -82,11 +90,13 @@ def counterfactual_result(
         panel=judging.panel,
         limits=limits,
     )
+    context.phases.enter("typicality")
     figures = [
         answer_typicality(denoiser, case.graph, outcome, library.device)
         for case, outcome in zip(cases, outcomes, strict=True)
     ]
     explained = time.monotonic()
+    context.phases.enter("distances")
     unit = "nodes" if gnn.spec.classifies_nodes else "graphs"
     distance = _distance(context, inputs, outcomes, request.seed)
     answers = [

@@ -49,10 +49,13 @@ class UnknownLossError(RefusedError):
 
 
 def handle_training(context: HandlerContext) -> HandlerOutput:
+    context.phases.enter("load")
     inputs = read_inputs(context.store, context.claim)
     trainer = _make_trainer(context, inputs)
     context.control.progress("training", trainer.step, trainer.steps)
+    context.phases.enter("training")
     last = _run_training(context, trainer)
+    context.phases.replace("training", last.seconds)
     denoiser = trainer.denoiser()
     weights = _weights(denoiser)
     digest = context.store.artifacts.of(context.claim.tenant).put(weights)

@@ -37,10 +37,12 @@ def handle_witnesses(
     context: HandlerContext, plans: Sequence[WitnessPlan] = PLANS
 ) -> HandlerOutput:
     started = time.monotonic()
+    context.phases.enter("load")
     inputs = read_inputs(context.store, context.claim)
     gnn = context.library.gnn(inputs.gnn)
     reference = context.library.reference(inputs.gnn, inputs.dataset)
     _check_feasible(reference.graphs, context.store.settings.max_training_seconds)
+    context.phases.enter("training")
     trained = _train(context, gnn, reference, plans)
     context.control.progress(_PHASE, len(plans), len(plans))
     digest = context.store.artifacts.of(context.claim.tenant).put(save_tensors(trained.tensors()))

@@ -29,6 +29,7 @@ from store.store import Store
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
 from worker.loading.library import CACHE_BYTES, Library
+from worker.process.memory_use import memory_use
 from worker.process.process_env import QUEUES_VARIABLE
 from worker.process.shutdown_listener import ShutdownListener
 
@@ -76,6 +77,7 @@ class Child:
                     )
             except SQLAlchemyError:
                 log.warning("Could not write the worker's presence", exc_info=True)
+            self.store.metrics.report_worker(self.name, memory_use(self.device))
             self.signed_off.wait(_PRESENCE_SECONDS)
 
 

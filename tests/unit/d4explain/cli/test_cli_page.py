@@ -21,6 +21,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "cli.md"
 WITHOUT_COMMAND = {
     "GET /livez": "the supervisor of a process reads it; `doctor` asks /readyz",
     "GET /metrics": "Prometheus reads it",
+    "GET /v1/metrics": "Prometheus reads it",
     "GET /v1/{noun}/{resource_id}/hold": "`holds list` shows all holds",
     "GET /v1/datasets/{dataset_id}/graphs": "the dashboard picks graphs; a caller has its own",
     "GET /v1/explanations/{explanation_id}/letter": "a page; the viewer links it",

@@ -106,6 +106,7 @@ ROWS: dict[str, Row] = {
     "GET /v1/session": NAMES_NOTHING,
     "DELETE /v1/session": NAMES_NOTHING,
     "GET /metrics": NAMES_NOTHING,
+    "GET /v1/metrics": NAMES_NOTHING,
     "GET /v1/quotas": NAMES_NOTHING,
     "GET /v1/retention": NAMES_NOTHING,
     "PUT /v1/retention": NAMES_NOTHING,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import case, func, select
+from sqlalchemy import ColumnElement, case, func, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import JobKind, JobState, Queue
 from d4explain.contracts.webhooks import DeliveryState
 from store.database import job_totals
+from store.database.clock import now
 from store.database.tables import Job, Worker
 from store.database.tables.webhooks import WebhookDelivery
 from store.jobs import workers
@@ -25,26 +26,30 @@ class QueueCounts:
     running: int
 
 
-def jobs_by_kind_and_state(session: Session) -> dict[tuple[JobKind, JobState], int]:
-    """Counts of all jobs ever submitted, including zeros.
+def jobs_by_kind_and_state(
+    session: Session, tenant: str | None = None
+) -> dict[tuple[JobKind, JobState], int]:
+    """Counts of all jobs ever submitted, including zeros; of all tenants if none is given.
 
     Counts live jobs; totals of ended jobs are stored.
     """
     counts = {(kind, state): 0 for kind in JobKind for state in JobState}
-    counts |= job_totals.read(session)
+    counts |= job_totals.read(session, tenant)
     rows = session.execute(
-        select(Job.kind, Job.state, func.count()).where(_IS_LIVE).group_by(Job.kind, Job.state)
+        select(Job.kind, Job.state, func.count())
+        .where(_IS_LIVE, *_of(tenant))
+        .group_by(Job.kind, Job.state)
     )
     for kind, state, count in rows:
         counts[kind, state] = count
     return counts
 
 
-def queue_counts(session: Session) -> dict[Queue, QueueCounts]:
+def queue_counts(session: Session, tenant: str | None = None) -> dict[Queue, QueueCounts]:
     is_waiting = case((Job.is_blocked, 1), else_=0)
     rows = session.execute(
         select(Job.queue, Job.state, is_waiting, func.count())
-        .where(_IS_LIVE)
+        .where(_IS_LIVE, *_of(tenant))
         .group_by(Job.queue, Job.state, is_waiting)
     )
     counts = {(queue, state, bool(wait)): count for queue, state, wait, count in rows}
@@ -56,6 +61,21 @@ def queue_counts(session: Session) -> dict[Queue, QueueCounts]:
         )
         for queue in Queue
     }
+
+
+def queue_ages(session: Session, tenant: str | None = None) -> dict[Queue, float]:
+    """Seconds since the oldest job that is ready to run was submitted; 0 for an empty queue."""
+    rows = session.execute(
+        select(Job.queue, now() - func.min(Job.created_at))
+        .where(Job.state == JobState.QUEUED, ~Job.is_blocked, *_of(tenant))
+        .group_by(Job.queue)
+    )
+    ages = {queue: max(0.0, float(age)) for queue, age in rows}
+    return {queue: ages.get(queue, 0.0) for queue in Queue}
+
+
+def _of(tenant: str | None) -> tuple[ColumnElement[bool], ...]:
+    return () if tenant is None else (Job.tenant_id == tenant,)
 
 
 def deliveries_by_state(session: Session) -> dict[DeliveryState, int]:

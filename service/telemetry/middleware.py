@@ -1,28 +1,17 @@
-"""Prometheus metrics, a log line per request, and headers of every response."""
+"""Metrics of requests, a log line per request, and headers of every response."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from d4explain.contracts.errors import printable
 from service.http.auditing import REQUEST_ID
-from service.metric_queries import (
-    deliveries_by_state,
-    jobs_by_kind_and_state,
-    live_workers,
-    queue_counts,
-    served_queues,
-)
 from store.database.identifiers import new_id
-from store.database.sessions import Database
 
 log = logging.getLogger("service.access")
 
@@ -54,58 +43,6 @@ class RequestMetrics:
             registry=registry,
         )
         self.running = Gauge("d4_http_requests_running", "Requests in progress.", registry=registry)
-
-
-class JobMetrics(Collector):
-    """Metrics of jobs, queues and workers, read from the database at each scrape."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def describe(self) -> list[Metric]:
-        return []  # otherwise registration would call `collect`
-
-    def collect(self) -> Iterator[Metric]:
-        up = GaugeMetricFamily("d4_database_up", "1 if the database is available.")
-        try:
-            with self._database.reading() as session:
-                by_state = jobs_by_kind_and_state(session)
-                by_queue = queue_counts(session)
-                by_delivery_state = deliveries_by_state(session)
-                workers_by_queue = served_queues(live_workers(session))
-        except Exception:
-            log.warning("database unavailable during a scrape", exc_info=True)
-            up.add_metric([], 0)
-            yield up
-            return
-        up.add_metric([], 1)
-        yield up
-        jobs = GaugeMetricFamily(
-            "d4_jobs",
-            "Jobs by state, including all ended jobs.",
-            labels=["kind", "state"],
-        )
-        for (kind, state), count in by_state.items():
-            jobs.add_metric([kind.value, state.value], count)
-        yield jobs
-        depth = GaugeMetricFamily(
-            "d4_queue_depth", "Jobs that have not ended.", labels=["queue", "state"]
-        )
-        for queue, counts in by_queue.items():
-            depth.add_metric([queue.value, "queued"], counts.queued)
-            depth.add_metric([queue.value, "waiting"], counts.waiting)
-            depth.add_metric([queue.value, "running"], counts.running)
-        yield depth
-        workers = GaugeMetricFamily("d4_workers", "Live workers.", labels=["queue"])
-        for queue, count in workers_by_queue.items():
-            workers.add_metric([queue.value], count)
-        yield workers
-        undelivered = GaugeMetricFamily(
-            "d4_webhook_deliveries", "Notifications that were not delivered.", labels=["state"]
-        )
-        for delivery_state, count in by_delivery_state.items():
-            undelivered.add_metric([delivery_state.value], count)
-        yield undelivered
 
 
 class Telemetry:

@@ -1,0 +1,1 @@
+"""Metrics, and what every request leaves in the log; start with `middleware`."""

@@ -1,0 +1,1 @@
+"""Figures of jobs and answers for Prometheus; start with `metric_store`."""
