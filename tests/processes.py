@@ -166,7 +166,7 @@ class Stack:
     def start_worker(
         self, queues: str = "train,sample,light", folder: Path = ROOT
     ) -> WorkerProcess:
-        """Starts a worker whose current folder is `folder`."""
+        """Starts a worker whose current folder is `folder`, which may have its own program."""
         log = self.folder / f"worker-{len(self.workers)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -205,15 +205,18 @@ class Stack:
         with self.store.database.reading() as session:
             return workers.live(session)
 
-    def start_service(self, port: int | None = None) -> ServiceProcess:
-        """Starts the API, with its own dispatcher, and waits until it answers."""
+    def start_service(self, port: int | None = None, folder: Path = ROOT) -> ServiceProcess:
+        """Starts the API, with its own dispatcher, and waits until it answers.
+
+        Its program is that of `folder`.
+        """
         port = port or free_port()
         log = self.folder / f"service-{len(self.services)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "service"],
                 env=self.environment() | {"D4_PORT": str(port), "D4_HOST": "127.0.0.1"},
-                cwd=ROOT,
+                cwd=folder,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
