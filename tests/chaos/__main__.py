@@ -1,4 +1,8 @@
-"""`python -m tests.chaos --seed 1 --database postgres --out FILE`; `… judge FILE…`."""
+"""`python -m tests.chaos --seed 1 --database postgres --out FILE` runs and judges.
+
+`… judge FILE…` judges histories, or files of summaries, and sums them up. `… keep FILE…` adds the
+summaries of histories to runs.jsonl and writes the table in docs/reliability.md.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,16 @@ import tempfile
 from pathlib import Path
 
 from tests.chaos.cluster import Scale
-from tests.chaos.report import report_lines
+from tests.chaos.report import PAGE, page_with_table, report_lines
 from tests.chaos.run import run
+from tests.chaos.summary import RUNS, summaries_in
 
 
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["judge"]:
         return _judge([Path(name) for name in arguments[1:]])
+    if arguments[:1] == ["keep"]:
+        return _keep([Path(name) for name in arguments[1:]])
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
@@ -35,6 +42,15 @@ def _judge(paths: list[Path]) -> int:
     lines, is_good = report_lines(paths)
     print("\n".join(lines))
     return 0 if is_good else 1
+
+
+def _keep(paths: list[Path]) -> int:
+    kept = summaries_in(RUNS) if RUNS.exists() else []
+    known = {one.history_sha256 for one in kept}
+    kept += [one for path in paths for one in summaries_in(path) if one.history_sha256 not in known]
+    RUNS.write_text("".join(one.model_dump_json() + "\n" for one in kept))
+    PAGE.write_text(page_with_table(PAGE.read_text(), kept))
+    return 0
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from tests.chaos.cluster import Scale
 from tests.chaos.faults import SCHEDULE
 from tests.chaos.history import FaultKind, read_history
 from tests.chaos.judge import judge
-from tests.chaos.report import fault_counts
 from tests.chaos.run import run
+from tests.chaos.summary import fault_counts
 
 # One fault of each kind. Each start of a worker process costs about 7 s of CPU, so there are few.
 SHORT = Scale(jobs=20, workers=2, lease_seconds=3.0, max_attempts=3, recoveries=0)
