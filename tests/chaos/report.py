@@ -64,7 +64,9 @@ def _row(title: str, several: Sequence[Summary]) -> str:
         return f"{sum(one.count(*kinds) for one in several):,}"
 
     waits = [seconds for one in several for seconds in one.recoveries]
-    recovery = f"median {statistics.median(waits):.1f} s, max {max(waits):.1f} s" if waits else "none"
+    recovery = (
+        f"median {statistics.median(waits):.1f} s, max {max(waits):.1f} s" if waits else "none"
+    )
     cells = [
         title,
         f"{sum(one.accepted for one in several):,}",
