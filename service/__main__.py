@@ -32,6 +32,7 @@ from store.process_limits import forbid_core_dumps
 from store.queue.dispatcher import Dispatcher
 from store.queue.job_notifications import JobNotifications
 from store.queue.queue_publisher import QueuePublisher
+from store.queue.worker_calls import WorkerCalls, nobody_answers
 from store.settings import Settings
 from store.store import Store
 
@@ -86,11 +87,13 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"service: {_NO_KEYS.format(host=settings.host)}", file=sys.stderr)
             return 2
         publisher = QueuePublisher(settings.redis_url) if settings.redis_url else None
+        calls = WorkerCalls(settings.redis_url) if settings.redis_url else None
         app = create_app(
             store,
             dispatcher=Dispatcher(store.database, publisher, settings),
             notifications=JobNotifications(settings.redis_url) if settings.redis_url else None,
             ping_broker=publisher.ping if publisher else None,
+            ask_worker=calls.ask if calls else nobody_answers,
             capacity=Capacity(requests=options.limit_concurrency),
         )
         config = uvicorn.Config(

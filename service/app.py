@@ -39,6 +39,7 @@ from service.routes import (
     predictions,
     reports,
     webhooks,
+    what_if,
 )
 from service.routes.access import keys, links, sessions
 from service.routes.data_life import holds, tenant_policies
@@ -49,6 +50,7 @@ from service.telemetry.collectors import DeploymentMetrics
 from service.telemetry.middleware import RequestMetrics, Telemetry
 from store.queue.dispatcher import Dispatcher
 from store.queue.job_notifications import JobNotifications
+from store.queue.worker_calls import AskWorker, nobody_answers
 from store.settings import Settings
 from store.store import Store
 
@@ -62,6 +64,7 @@ ROUTERS = [
         predictions,
         reports,
         graph_previews,
+        what_if,
         large_graphs,
         datasets,
         denoisers,
@@ -123,6 +126,7 @@ def create_app(
     dispatcher: Dispatcher | None = None,
     notifications: JobNotifications | None = None,
     ping_broker: Callable[[], bool] | None = None,
+    ask_worker: AskWorker = nobody_answers,
     capacity: Capacity | None = None,
     heartbeat_seconds: float = 15.0,
 ) -> FastAPI:
@@ -165,6 +169,7 @@ def create_app(
         keys=key_lookup,
         wake_dispatcher=dispatcher.notify if dispatcher is not None else lambda *_: None,
         ping_broker=ping_broker,
+        ask_worker=ask_worker,
         heartbeat_seconds=heartbeat_seconds,
     )
     app.state.registry = CollectorRegistry()

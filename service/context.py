@@ -18,6 +18,7 @@ from service.http.reading_process import ReadingProcess
 from service.http.waiting import JobWatcher
 from service.signer import Signer
 from service.submission.explanation_submissions import Submissions
+from store.queue.worker_calls import AskWorker
 from store.store import Store
 
 # One connection for each thread that may use the database, so that no request waits for one:
@@ -38,6 +39,7 @@ class Context:
     wake_dispatcher: Callable[..., None]  # call it with the queued jobs, or without arguments
     keys: KeyLookup
     ping_broker: Callable[[], bool] | None  # None without a broker
+    ask_worker: AskWorker
     heartbeat_seconds: float = 15.0  # between comments on an idle event stream
     body_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
     # Health routes have their own threads, so that busy routes cannot block them.

@@ -368,5 +368,20 @@ class GraphPreviewIn(Body):
     graph: PostedGraph
 
 
+class WhatIfIn(Body):
+    """Changes of an explained graph to ask the GNN about."""
+
+    graph: Annotated[
+        int, Field(ge=0, le=10_000, description="Index of the posted graph or explained node.")
+    ] = 0
+    toggles: Annotated[
+        list[Annotated[list[NodeIdIn], Field(min_length=2, max_length=2)]],
+        Field(
+            max_length=1000,
+            description="Pairs of node ids: an edge is removed, another pair gets an edge.",
+        ),
+    ]
+
+
 class ExplanationIn(RootModel[Annotated[CounterfactualIn | ClassIn, Field(discriminator="kind")]]):
     """A counterfactual or a class explanation, by `kind`."""

@@ -24,8 +24,11 @@ import pytest
 if TYPE_CHECKING:
     import httpx
 
+    from d4explain.contracts.worker_calls import CallKind
     from store.jobs import Claim
+    from store.queue.worker_calls import AskWorker
     from store.store import Store
+    from worker.calls.listener import CallAnswerer
     from worker.loading.library import Library
 
 
@@ -407,6 +410,22 @@ def _store(
         yield opened
 
 
+def ask_worker_of(opened: Store) -> AskWorker:
+    """Answers calls as the thread of a worker does."""
+    answerers: list[CallAnswerer] = []
+
+    async def ask(kind: CallKind, body: str, _: float) -> str:
+        if not answerers:
+            import torch  # noqa: PLC0415 — only tests that ask
+
+            from worker.calls.listener import CallAnswerer  # noqa: PLC0415
+
+            answerers.append(CallAnswerer(opened, torch.device("cpu"), 2**24))
+        return answerers[0].answer(kind, body).model_dump_json()
+
+    return ask
+
+
 @contextmanager
 def _deployment(opened: Store) -> Iterator[Deployment]:
     with warnings.catch_warnings():
@@ -415,7 +434,7 @@ def _deployment(opened: Store) -> Iterator[Deployment]:
 
     from service.app import create_app  # noqa: PLC0415
 
-    app = create_app(opened)
+    app = create_app(opened, ask_worker=ask_worker_of(opened))
     with TestClient(app, "http://127.0.0.1", raise_server_exceptions=False) as client:
         yield Deployment(opened, client)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from bench.progress import OnProgress
 from bench.speed import mmd
-from bench.speed.api import first_answer, load, requests
+from bench.speed.api import first_answer, load, pages, requests
 from bench.speed.large import measure as large
 from bench.speed.section import Figures, Section
 from bench.speed.training import final_answer, steps
@@ -21,4 +21,5 @@ SPEED_BENCHMARKS: Mapping[str, Measure] = {
     "requests": requests.measure,
     "first-answer": first_answer.measure,
     "final-answer": final_answer.measure,
+    "pages": pages.measure,
 }

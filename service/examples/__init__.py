@@ -55,7 +55,14 @@ from service.examples.gnns import (
     GNN_PATCH,
     PROBING_GNN,
 )
-from service.examples.graphs import DATASET_GRAPHS, GRAPH_PREVIEW, GRAPH_PREVIEW_IN
+from service.examples.graphs import (
+    DATASET_GRAPHS,
+    GRAPH_PREVIEW,
+    GRAPH_PREVIEW_IN,
+    NEAREST,
+    WHAT_IF,
+    WHAT_IF_IN,
+)
 from service.examples.health import NOT_READY, READY
 from service.examples.jobs import CANCELED_JOB, EVENTS, RETRY_JOB, TRAIN_JOB
 from service.examples.predictions import (
@@ -126,6 +133,7 @@ __all__ = [
     "LINK",
     "LISTED_EXPLANATION",
     "MANY_IN",
+    "NEAREST",
     "NEW_KEY",
     "NEW_LINK",
     "NEW_WEBHOOK",
@@ -161,6 +169,8 @@ __all__ = [
     "WEBHOOK",
     "WEBHOOK_IN",
     "WEBHOOK_PATCH",
+    "WHAT_IF",
+    "WHAT_IF_IN",
     "page",
     "problem",
 ]

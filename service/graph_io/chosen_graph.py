@@ -107,11 +107,13 @@ def chosen_graph(result: bytes, graph: int, alternative: int) -> ChosenGraph:
     molecule = _optional(_MOLECULE, answer, "molecule")
     before = _prediction(answer)
     number = f"{'node' if node else 'graph'} {graph + 1} of {len(answers)}"
-    counterfactuals = answer["counterfactuals"].elements()
+    believable = answer["counterfactuals"].elements()
+    minimal = answer["minimal"].elements() if "minimal" in answer else []  # old results lack it
+    counterfactuals = [*believable, *minimal]
     title = None
-    if not counterfactuals and "minimal" in answer:  # old results lack it
-        counterfactuals = answer["minimal"].elements()
-        title = "No believable counterfactual; this is minimal"
+    if alternative >= len(believable):
+        missing = "" if believable else "No believable counterfactual; this is minimal"
+        title = missing or "Minimal counterfactual"
     if not counterfactuals:
         miss = _optional(_CLOSEST_MISS, answer, "closest_miss")
         posted = _graph(answer)

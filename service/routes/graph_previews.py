@@ -16,7 +16,7 @@ from service.graph_io.graph_previews import GraphPreview, preview
 from service.http.bodies import PostedBody, posted_json
 from service.http.json_bodies import parse_model
 from service.http.openapi import json_request, problem_responses, response
-from service.http.principals import Explainer, Reader
+from service.http.principals import Reader
 from service.http.responses import json_response
 from service.schemas import GraphPreviewIn
 from store.catalogue import datasets, gnns
@@ -45,7 +45,7 @@ class DatasetGraphsQuery(BaseModel):
     openapi_extra=json_request(GraphPreviewIn, {"one graph": examples.GRAPH_PREVIEW_IN}),
 )
 async def preview_graph(
-    request: Request, context: ContextOf, principal: Explainer, gnn_id: str
+    request: Request, context: ContextOf, principal: Reader, gnn_id: str
 ) -> Response:
     async with posted_json(request) as body:
         found = await handle_body(context, body.size, _preview, gnn_id, principal.tenant, body)

@@ -65,8 +65,8 @@ def test_ask_view_undo_freeze_ask_again_and_download(page: Page, address: str, t
     frozen = rows[0]["source"]
     section = page.locator("section", has_text="Freeze and ask again")
     section.get_by_role("combobox", name="Node", exact=True).select_option(label=frozen)
-    section.get_by_role("button", name="Freeze or release").click()
-    expect(section.get_by_text(f"Frozen nodes: {frozen}.")).to_be_visible()
+    section.get_by_role("button", name="Freeze node").click()
+    expect(section.get_by_text(f"Frozen: node {frozen}.")).to_be_visible()
     section.get_by_role("button", name="Ask again").click()
     page.wait_for_url(lambda url: url != before and "/explanations/exp_" in url)
     expect(page.get_by_text("becomes class 1").first).to_be_visible(timeout=SLOW)

@@ -89,9 +89,15 @@ def test_a_wrong_key_is_refused(page: Page, guarded: Guarded) -> None:
 def test_a_reader_may_look_but_not_ask(page: Page, guarded: Guarded) -> None:
     log_in(page, guarded, guarded.reader, f"/explanations/{guarded.explanation}")
     expect(page.get_by_role("heading", name="Edits")).to_be_visible(timeout=SLOW)
+    page.get_by_role("button", name="Undo").click()  # the GNN answers, and nothing is stored
+    expect(page.get_by_text("the class of the original graph")).to_be_visible(timeout=SLOW)
+    expect(page.locator(".stage line.edge.removed, .stage line.edge.kept")).to_have_count(5)
+    expect(page.get_by_role("button", name="Ask again")).to_have_count(0)
     page.goto(f"{guarded.address}/ask")
-    page.get_by_role("button", name="1. 3 nodes, 3 edges").click()
-    expect(page.get_by_role("alert").first).to_contain_text("explain", timeout=SLOW)
+    expect(page.get_by_role("alert")).to_contain_text("needs the scope explain", timeout=SLOW)
+    page.goto(f"{guarded.address}/gnns")
+    expect(page.get_by_role("row", name="edges@1")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("button", name="Register")).to_have_count(0)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.stored_denoisers import load_denoiser
 from models.graphs.csr_graph import CsrGraph
 from models.metrics.mmd import GraphStatistics, statistics
+from models.metrics.neighbourhood_distance import CountedNeighbourhoods, count_neighbourhoods
 from models.realism.reference_patterns import ReferencePatterns
 from models.witnesses.witness_set import MIN_GRAPHS, WitnessSet, load_witnesses
 from store.artifacts import large_graphs
@@ -220,6 +221,15 @@ class Library:
 
         key = ("predictions", gnn.sha256, row.graphs_digest)
         return self._cache.get(key, compute, lambda probabilities: probabilities.nbytes)
+
+    def neighbourhood_counts(self, gnn: tables.Gnn, row: tables.Dataset) -> CountedNeighbourhoods:
+        """Which node neighbourhoods the graphs of the reference have."""
+
+        def count() -> CountedNeighbourhoods:
+            return count_neighbourhoods(self.reference(gnn, row).graphs)
+
+        key = ("counts", *self._reference_key(gnn, row))
+        return self._cache.get(key, count, lambda counted: counted.size_bytes)
 
     def agreement(self, gnn: tables.Gnn, other: tables.Gnn, row: tables.Dataset) -> float:
         """The share of the reference to which another GNN gives the GNN's class."""

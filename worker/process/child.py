@@ -26,6 +26,7 @@ from store.process_limits import (
 from store.queue.job_notifications import JobNotifications
 from store.settings import Settings
 from store.store import Store
+from worker.calls import listener
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
 from worker.loading.library import CACHE_BYTES, Library
@@ -36,6 +37,7 @@ from worker.process.shutdown_listener import ShutdownListener
 log = logging.getLogger(__name__)
 
 _PRESENCE_SECONDS = 5.0
+_CALL_CACHE_BYTES = 256 * 1024 * 1024  # of each thread that answers calls
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,21 @@ def start(hostname: str, shutdown_listener: ShutdownListener) -> None:
         limit_own_memory()
     shutdown_listener.attach(_current)
     threading.Thread(target=_current.report_presence, name="presence", daemon=True).start()
+    if Queue.LIGHT in queues:
+        _answer_calls(_current, settings)
     log.info("Ready on %s with %d threads", _current.device, torch.get_num_threads())
+
+
+def _answer_calls(child: Child, settings: Settings) -> None:
+    assert settings.redis_url is not None
+    listener.start(
+        child.store,
+        settings.redis_url,
+        torch.device(child.device),
+        threads=torch.get_num_threads(),
+        cache_bytes=min(_CALL_CACHE_BYTES, memory_limit() // 16),
+        stopping=child.signed_off.is_set,
+    )
 
 
 def build(settings: Settings, hostname: str, queues: Sequence[Queue]) -> Child:

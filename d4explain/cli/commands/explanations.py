@@ -154,6 +154,44 @@ def save(
         print_line(f"wrote {file} ({chosen}, {len(content):,} bytes)")
 
 
+@app.command("nearest")
+def nearest(
+    explanation: ExplanationId,
+    *,
+    graph: Annotated[int, typer.Option(min=0, help="Number of the graph or node.")] = 0,
+    target_class: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Default: the class of the best counterfactual.", show_default=False
+        ),
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Find the real graph of another class that is nearest to an explained graph."""
+    with Client(url) as client:
+        found = client.nearest(explanation, graph, target_class)
+    if as_json:
+        print_json(found)
+        return
+    near = found.nearest
+    if near is None:
+        print_line(f"the GNN gives no reference graph the class {found.target_class}")
+        return
+    print_fields(
+        {
+            "reference graph": near.position,
+            "smiles": near.smiles,
+            "nodes": len(near.graph.nodes),
+            "edges": len(near.graph.edges),
+            "class": near.prediction.class_name or near.prediction.predicted_class,
+            "probability": f"{near.prediction.probabilities[near.prediction.predicted_class]:.2f}",
+            "distance": f"{found.distance:.2f} of node neighbourhoods up to {found.hops} hops",
+            "compared": f"{found.compared_count:,} graphs",
+        }
+    )
+
+
 @app.command("cancel")
 def cancel(explanation: ExplanationId, as_json: Json = False, url: Url = None) -> None:
     """Stop the job of an explanation; a provisional answer stays."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Literal, Unpack
 
 from d4explain.client.graph_formats.posted_graphs import Graphs
@@ -36,7 +36,8 @@ from d4explain.client.transport.operation import Listing, Operation
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import Stage
 from d4explain.contracts.requests import DenoiserConfig
-from d4explain.contracts.results import ClassResult
+from d4explain.contracts.results import ClassResult, NodeId
+from d4explain.contracts.worker_calls import Nearest, WhatIf
 
 
 class ExplanationOperations:
@@ -171,6 +172,28 @@ class ExplanationOperations:
     ) -> CounterfactualResult | ClassResult:
         """One of the answers of an explanation; it never changes."""
         return await get_answer(self._transport, explanation_id, Stage(stage))
+
+    @Operation
+    async def what_if(
+        self, explanation_id: str, toggles: Iterable[tuple[NodeId, NodeId]], graph: int = 0
+    ) -> WhatIf:
+        """The GNN's answer for an explained graph if these pairs of nodes are toggled.
+
+        An edge is removed, another pair gets an edge. Nothing is queued or stored.
+        """
+        body = {"graph": graph, "toggles": [list(ends) for ends in toggles]}
+        answer = await self._transport.send("POST", f"{PATH}/{explanation_id}/what-if", json=body)
+        return WhatIf.model_validate(answer.json())
+
+    @Operation
+    async def nearest(
+        self, explanation_id: str, graph: int = 0, target_class: int | None = None
+    ) -> Nearest:
+        """The reference graph of another class that is nearest to an explained graph."""
+        query = {"graph": graph} | ({} if target_class is None else {"target_class": target_class})
+        path = f"{PATH}/{explanation_id}/nearest"
+        answer = await self._transport.send("GET", path, params=query)
+        return Nearest.model_validate(answer.json())
 
     @Operation
     async def drawing(self, explanation_id: str, graph: int = 0, alternative: int = 0) -> bytes:

@@ -1,6 +1,6 @@
 // Requests to the API. Errors are the API's problem documents.
 
-import type { Page, Prediction } from "./types";
+import type { NodeId, Page, Prediction, Scope, Session } from "./types";
 
 export class Problem extends Error {
   constructor(
@@ -13,15 +13,20 @@ export class Problem extends Error {
 }
 
 const CSRF_HEADER = "X-CSRF-Token";
-let csrfToken: string | null = null; // of the session; the session's cookie is not for scripts
+let session: Session | null = null; // its cookie is not for scripts
 
-export function setCsrfToken(token: string | null): void {
-  csrfToken = token;
+export function setSession(found: Session | null): void {
+  session = found;
+}
+
+// Pages leave out buttons that the service would refuse.
+export function mayDo(scope: Scope): boolean {
+  return session === null || session.scopes.includes(scope);
 }
 
 async function send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
-  if (csrfToken !== null && method !== "GET") headers.set(CSRF_HEADER, csrfToken);
+  if (session?.csrf_token && method !== "GET") headers.set(CSRF_HEADER, session.csrf_token);
   let response: Response;
   try {
     response = await fetch(path, { ...init, method, headers });
@@ -79,20 +84,26 @@ export async function first<Item>(path: string): Promise<Item[]> {
 export async function predict(
   gnn: string,
   graph: unknown,
-  node: number | string | null,
   signal?: AbortSignal,
 ): Promise<Prediction> {
-  type Row = Prediction | { nodes: Prediction[] };
-  const body = node === null ? { graph } : { graph, nodes: [node] };
   const document = await post<{
-    predictions: Row[] | null;
+    predictions: Prediction[] | null;
     job: { state: string; error: { message: string } | null };
-  }>(`/v1/gnns/${gnn}/predictions`, body, {}, signal);
-  const row = document.predictions?.[0];
-  if (row === undefined) {
+  }>(`/v1/gnns/${gnn}/predictions`, { graph }, {}, signal);
+  const prediction = document.predictions?.[0];
+  if (prediction === undefined) {
     throw new Problem(0, document.job.error?.message ?? "The prediction has not ended in time.");
   }
-  const prediction = "nodes" in row ? row.nodes[0] : row;
-  if (prediction === undefined) throw new Problem(0, "The GNN predicted nothing for this node.");
   return prediction;
+}
+
+// The GNN's answer for an explained graph with toggled pairs; a running worker answers at once.
+export async function whatIf(
+  explanation: string,
+  graph: number,
+  toggles: readonly { source: NodeId; target: NodeId }[],
+  signal?: AbortSignal,
+): Promise<Prediction> {
+  const body = { graph, toggles: toggles.map(({ source, target }) => [source, target]) };
+  return (await post<{ prediction: Prediction }>(`/v1/explanations/${explanation}/what-if`, body, {}, signal)).prediction;
 }

@@ -2,7 +2,7 @@
 
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { get, type Problem, remove, setCsrfToken } from "./api";
+import { get, type Problem, remove, setSession as rememberSession } from "./api";
 import { followLinks, useLocation } from "./navigation";
 import { AskPage } from "./pages/ask";
 import { ExplanationPage } from "./pages/explanation";
@@ -67,7 +67,7 @@ function App() {
     return () => document.removeEventListener("click", followLinks);
   }, []);
   const start = (found: Session) => {
-    setCsrfToken(found.csrf_token);
+    rememberSession(found);
     setSession(found);
   };
   useEffect(() => {
@@ -78,7 +78,7 @@ function App() {
   }, []);
   const logOut = () => {
     remove("/v1/session").then(() => {
-      setCsrfToken(null);
+      rememberSession(null);
       setSession(null);
     }, setProblem);
   };

@@ -108,9 +108,36 @@ export interface CounterfactualResult {
   answers: CounterfactualAnswer[];
   summary: Summary;
   mmd: Mmd | null;
-  receipt: Record<string, unknown>;
+  receipt: { config: AskedConfig; [field: string]: unknown };
   unjudged_reason: string | null;
   warnings: string[];
+}
+
+// What a receipt says about the question; old receipts lack some fields.
+export interface AskedConfig {
+  target_class?: number | null;
+  aim?: string;
+  alternatives?: number;
+  explainer?: string;
+  preset?: string;
+  judges?: string | string[];
+  constraints?: Record<string, unknown>;
+}
+
+export interface Nearest {
+  target_class: number;
+  nearest: {
+    position: number | null;
+    graph: Graph;
+    smiles: string | null;
+    node: NodeId | null;
+    prediction: Prediction;
+    label: number | null;
+  } | null;
+  distance: number | null;
+  hops: number;
+  compares_features: boolean;
+  compared_count: number;
 }
 
 export interface Change {

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import torch
 
 from worker.loading.library import Library
@@ -74,6 +75,26 @@ class ApiFlow:
         explanation = self._finished(self.post_explanation(**body))
         assert explanation["state"] == "succeeded", explanation["job"]["error"]
         return explanation
+
+    def assert_what_if_agrees(self, explanation: Document) -> None:
+        """The edits of each counterfactual, asked as toggles, give its prediction."""
+        asked = 0
+        for graph, answer in enumerate(explanation["result"]["answers"]):
+            for found in [*answer["counterfactuals"], *answer["minimal"]]:
+                toggles = [[edit["source"], edit["target"]] for edit in found["edits"]]
+                told = self.client.post(
+                    f"/v1/explanations/{explanation['id']}/what-if",
+                    json={"graph": graph, "toggles": toggles},
+                )
+                assert told.status_code == 200, told.text
+                expected = found["prediction"]
+                assert told.json()["prediction"]["predicted_class"] == expected["predicted_class"]
+                assert told.json()["prediction"]["probabilities"] == pytest.approx(
+                    expected["probabilities"], abs=1e-5
+                )
+                assert told.json()["edges"] == len(found["graph"]["edges"])
+                asked += 1
+        assert asked, "the explanation has no counterfactual"
 
     def answers(self, **body: Any) -> list[Document]:
         """Returns the answers of a counterfactual explanation, one per graph or node."""

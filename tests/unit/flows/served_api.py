@@ -13,6 +13,7 @@ import uvicorn
 
 from service.app import create_app
 from service.http.server_protocol import BoundedHttpProtocol
+from tests.conftest import ask_worker_of
 
 if TYPE_CHECKING:
     from tests.conftest import Deployment
@@ -23,7 +24,7 @@ def serving(
     api: Deployment, on_request: Callable[[str, str], None] = lambda method, path: None
 ) -> Iterator[str]:
     """The address of the server; `on_request` is called with the method and path of each."""
-    app = create_app(api.store, heartbeat_seconds=0.2)
+    app = create_app(api.store, heartbeat_seconds=0.2, ask_worker=ask_worker_of(api.store))
 
     async def observed(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":

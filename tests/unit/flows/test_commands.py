@@ -192,6 +192,9 @@ def test_every_command_works_and_asks_the_routes_of_the_page(shell: Shell) -> No
     shell.run(f"explanations save {explanation} edited.json --format pyg --alternative 0")
     edited = json.loads(Path("edited.json").read_text())
     assert len(edited["edge_index"][0]) > 2 * 4  # an edge was added
+    near = shell.json(f"explanations nearest {explanation}")
+    assert near["nearest"]["prediction"]["class_name"] == "ring"
+    assert "of node neighbourhoods" in shell.run(f"explanations nearest {explanation}")
 
     job = answer["job"]["id"]
     assert shell.json(f"jobs show {job}")["state"] == "succeeded"

@@ -172,6 +172,7 @@ def test_counterfactuals_flip_the_pyg_model_with_the_listed_attributes(
 ) -> None:
     posted = trained.graphs[10:14]
     found = flow.explain(graphs=posted, preset="thorough", constraints={"max_ratio": 1.0})
+    flow.assert_what_if_agrees(found)
     answers = found["result"]["answers"]
     assert all(answer["found"] for answer in answers)
     actions: Counter[str] = Counter()

@@ -127,6 +127,7 @@ def violations(smiles: str, edits: list[dict[str, Any]]) -> set[int]:
 def test_counterfactuals_list_violated_valences(flow: ApiFlow) -> None:
     """One added bond flips the GNN, and almost every added bond violates a valence."""
     found = flow.explain(graph={"smiles": "FC(F)(F)CC"}, alternatives=8, preset="thorough")
+    flow.assert_what_if_agrees(found)
     (answer,) = found["result"]["answers"]
     assert answer["molecule"]["smiles"] == "FC(F)(F)CC"
     assert [atom["element"] for atom in answer["molecule"]["atoms"]] == list("FCFFCC")

@@ -191,6 +191,7 @@ def test_the_edits_for_a_node_flip_it_in_the_whole_graph(flow: ApiFlow, explaine
     """Nine walks start at each node of a ring; an edge between its neighbours makes eleven."""
     graph = ring(8)
     explanation = flow.explain(graph=graph, node=0, explainer=explainer)
+    flow.assert_what_if_agrees(explanation)
     (answer,) = explanation["result"]["answers"]
     assert answer["prediction"]["predicted_class"] == 0
     # Nodes 6, n7, 0, n1, 2. The pairs of 0, 2 and 6 are frozen: 2 and 6 are two hops away.

@@ -1,11 +1,12 @@
 // Asks a question: choose a GNN, give a graph, freeze parts of it, set the class, see the estimate.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { post, predict, type Problem } from "../api";
-import { classLabel, duration, gnnLabel, pairKey } from "../format";
+import { mayDo, post, predict, type Problem } from "../api";
+import { classLabel, duration, gnnLabel } from "../format";
 import { useDocument } from "../loading";
 import { navigate } from "../navigation";
-import { Card, Loading, Probabilities, ProblemBox, Warnings } from "../parts/basics";
+import { Card, Loading, PageLink, Probabilities, ProblemBox, Warnings } from "../parts/basics";
+import { constraintsOf, FreezeChoice, NOTHING_FROZEN, withEdge, withNode } from "../parts/freeze_choice";
 import { GraphDrawing } from "../parts/graph_drawing";
 import { GraphInput } from "../parts/graph_input";
 import { keptEdges } from "../parts/undirected_edges";
@@ -14,13 +15,23 @@ import type { Dataset, Estimate, Explanation, Gnn, NodeId, Page, Prediction, Pre
 type Question = "counterfactual" | "class";
 
 export function AskPage({ query }: { query: URLSearchParams }) {
+  if (!mayDo("explain")) return <p role="alert">This key may look at explanations but not ask. Asking needs the scope explain.</p>;
   const gnns = useDocument<Page<Gnn>>("/v1/gnns?limit=200");
   const datasets = useDocument<Page<Dataset>>("/v1/datasets?limit=200");
   const problem = gnns.problem ?? datasets.problem;
   if (problem !== undefined) return <ProblemBox problem={problem} />;
   if (gnns.document === undefined || datasets.document === undefined) return <Loading />;
   const ready = gnns.document.items.filter((gnn) => gnn.state === "ready");
-  if (ready.length === 0) return <p>No GNN is ready. Register one on the page GNNs.</p>;
+  if (ready.length === 0) {
+    return (
+      <>
+        <h1>Ask</h1>
+        <p>
+          No GNN is ready. <PageLink to="/gnns">Register one</PageLink> first.
+        </p>
+      </>
+    );
+  }
   return <AskForm gnns={ready} datasets={datasets.document.items} chosen={query.get("gnn")} />;
 }
 
@@ -110,8 +121,7 @@ function AskGraph({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
   const [preview, setPreview] = useState<Preview>();
   const [prediction, setPrediction] = useState<Prediction>();
   const [problem, setProblem] = useState<Problem>();
-  const [frozenNodes, setFrozenNodes] = useState<ReadonlySet<NodeId>>(new Set());
-  const [frozenEdges, setFrozenEdges] = useState<ReadonlyMap<string, [NodeId, NodeId]>>(new Map());
+  const [frozen, setFrozen] = useState(NOTHING_FROZEN);
   const [node, setNode] = useState<NodeId | null>(null);
   const [target, setTarget] = useState("");
   const [actions, setActions] = useState("both");
@@ -126,14 +136,13 @@ function AskGraph({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
     const abort = new AbortController();
     setProblem(undefined);
     setPrediction(undefined);
-    setFrozenNodes(new Set());
-    setFrozenEdges(new Map());
+    setFrozen(NOTHING_FROZEN);
     setNode(null);
     post<Preview>(`/v1/gnns/${gnn.id}/graph-previews`, { graph: posted }, {}, abort.signal)
       .then((found) => {
         setPreview(found);
         if (classifiesNodes) return;
-        return predict(gnn.id, posted, null, abort.signal).then(setPrediction);
+        return predict(gnn.id, posted, abort.signal).then(setPrediction);
       })
       .catch((error: Problem) => {
         if (!abort.signal.aborted) {
@@ -158,16 +167,15 @@ function AskGraph({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
           actions,
           keep_connected: connected,
           ...(maxEdits === "" ? {} : { max_edits: Number(maxEdits) }),
-          frozen_nodes: [...frozenNodes],
-          frozen_edges: [...frozenEdges.values()],
+          ...constraintsOf(frozen),
         },
       },
-    [preview, gnn, dataset, node, target, aim, actions, connected, maxEdits, quick, frozenNodes, frozenEdges],
+    [preview, gnn, dataset, node, target, aim, actions, connected, maxEdits, quick, frozen],
   );
 
   const onNode = (chosen: NodeId) => {
     if (classifiesNodes && node === null) setNode(chosen);
-    else setFrozenNodes(withToggled(frozenNodes, chosen));
+    else setFrozen(withNode(frozen, chosen));
   };
 
   return (
@@ -187,18 +195,13 @@ function AskGraph({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
               edges={keptEdges(preview.graph)}
               label={`The graph: ${preview.graph.nodes.length} nodes, ${preview.graph.edges.length} edges`}
               explained={node}
-              frozenNodes={frozenNodes}
-              frozenEdges={new Set(frozenEdges.keys())}
+              frozenNodes={frozen.nodes}
+              frozenEdges={new Set(frozen.edges.keys())}
               onNode={onNode}
-              onEdge={(edge) => {
-                const next = new Map(frozenEdges);
-                const key = pairKey(edge.source, edge.target);
-                if (!next.delete(key)) next.set(key, [edge.source, edge.target]);
-                setFrozenEdges(next);
-              }}
+              onEdge={(edge) => setFrozen(withEdge(frozen, edge.source, edge.target))}
             />
-            <NodeChoice preview={preview} classifiesNodes={classifiesNodes} node={node} onExplain={setNode} onFreeze={(chosen) => setFrozenNodes(withToggled(frozenNodes, chosen))} />
-            <Frozen nodes={frozenNodes} edges={[...frozenEdges.values()]} />
+            {classifiesNodes && <NodeChoice preview={preview} node={node} onExplain={setNode} />}
+            <FreezeChoice graph={preview.graph} frozen={frozen} onFrozen={setFrozen} />
             <Warnings texts={preview.warnings} />
           </Card>
           <Card title="Question">
@@ -240,52 +243,24 @@ function AskGraph({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
   );
 }
 
-// The same choices as by clicks, for the keyboard.
-function NodeChoice(props: {
-  preview: Preview;
-  classifiesNodes: boolean;
-  node: NodeId | null;
-  onExplain: (node: NodeId) => void;
-  onFreeze: (node: NodeId) => void;
-}) {
-  const [position, setPosition] = useState(0);
+function NodeChoice(props: { preview: Preview; node: NodeId | null; onExplain: (node: NodeId | null) => void }) {
   const nodes = props.preview.graph.nodes;
-  const chosen = nodes[position]?.id;
-  if (chosen === undefined) return null;
   return (
-    <div class="row">
-      <label>
-        Node
-        <select value={position} onChange={(event) => setPosition(Number(event.currentTarget.value))}>
-          {nodes.map((one, number) => (
-            <option key={number} value={number}>
-              {String(one.id)}
-            </option>
-          ))}
-        </select>
-      </label>
-      {props.classifiesNodes && (
-        <button type="button" onClick={() => props.onExplain(chosen)}>
-          Explain this node
-        </button>
-      )}
-      <button type="button" onClick={() => props.onFreeze(chosen)}>
-        Freeze or release
-      </button>
-    </div>
+    <label>
+      Node to explain
+      <select
+        value={nodes.findIndex((one) => one.id === props.node)}
+        onChange={(event) => props.onExplain(nodes[Number(event.currentTarget.value)]?.id ?? null)}
+      >
+        <option value={-1}>none yet</option>
+        {nodes.map((one, number) => (
+          <option key={number} value={number}>
+            {String(one.id)}
+          </option>
+        ))}
+      </select>
+    </label>
   );
-}
-
-function Frozen({ nodes, edges }: { nodes: ReadonlySet<NodeId>; edges: [NodeId, NodeId][] }) {
-  if (nodes.size + edges.length === 0) return null;
-  const texts = [...[...nodes].map((node) => `node ${node}`), ...edges.map(([source, target]) => `edge ${source}–${target}`)];
-  return <p role="status">Frozen: {texts.join(", ")}</p>;
-}
-
-function withToggled<Item>(items: ReadonlySet<Item>, item: Item): ReadonlySet<Item> {
-  const next = new Set(items);
-  if (!next.delete(item)) next.add(item);
-  return next;
 }
 
 // The estimate of a question, and the button that asks it.

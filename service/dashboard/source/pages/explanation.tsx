@@ -1,7 +1,7 @@
 // One explanation: its progress, and its newest answer in the viewer or the class gallery.
 
 import { useState } from "preact/hooks";
-import { post, type Problem } from "../api";
+import { mayDo, post, type Problem } from "../api";
 import { gnnLabel, timeAgo } from "../format";
 import { useDocument } from "../loading";
 import { navigate } from "../navigation";
@@ -44,12 +44,12 @@ export function ExplanationPage({ id, query }: { id: string; query: URLSearchPar
         </Card>
       )}
       <p class="actions">
-        {one.job.links.cancel !== null && (
+        {one.job.links.cancel !== null && mayDo("explain") && (
           <button type="button" onClick={cancel}>
             Cancel
           </button>
         )}
-        {one.job.links.retry !== null && (
+        {one.job.links.retry !== null && mayDo("explain") && (
           <button type="button" onClick={retry}>
             Retry
           </button>

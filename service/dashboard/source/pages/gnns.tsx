@@ -1,11 +1,11 @@
 // Registered GNNs, and a form that registers another.
 
 import { useState } from "preact/hooks";
-import { post, type Problem } from "../api";
-import { plural, timeAgo } from "../format";
+import { mayDo, post, type Problem } from "../api";
 import { useDocument } from "../loading";
 import { navigate } from "../navigation";
-import { Card, Loading, PageLink, ProblemBox, State, Table } from "../parts/basics";
+import { Card, Loading, ProblemBox } from "../parts/basics";
+import { GnnTable } from "../parts/gnn_table";
 import type { Gnn, Page } from "../types";
 
 export function GnnsPage() {
@@ -15,32 +15,8 @@ export function GnnsPage() {
       <h1>GNNs</h1>
       <ProblemBox problem={gnns.problem} />
       {gnns.document === undefined ? <Loading /> : <GnnTable gnns={gnns.document.items} />}
-      <RegisterForm />
+      {mayDo("register") && <RegisterForm />}
     </>
-  );
-}
-
-function GnnTable({ gnns }: { gnns: Gnn[] }) {
-  if (gnns.length === 0) return <p class="muted">No GNN is registered yet.</p>;
-  return (
-    <Table caption="GNNs" head={["GNN", "State", "Classifies", "Classes", "Aliases", "Registered"]}>
-      {gnns.map((gnn) => (
-        <tr key={gnn.id}>
-          <th scope="row">
-            <PageLink to={`/gnns/${gnn.id}`}>
-              {gnn.name}@{gnn.version}
-            </PageLink>
-          </th>
-          <td>
-            <State state={gnn.state} />
-          </td>
-          <td>{gnn.spec.task}s</td>
-          <td>{gnn.spec.class_names?.join(", ") ?? plural(gnn.spec.classes, "class").replace("classs", "classes")}</td>
-          <td>{gnn.aliases.join(", ")}</td>
-          <td>{timeAgo(gnn.created_at)}</td>
-        </tr>
-      ))}
-    </Table>
   );
 }
 

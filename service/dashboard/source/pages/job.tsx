@@ -1,7 +1,7 @@
 // One job: its phases live, training curves, estimate, cancel and retry.
 
 import { useEffect, useState } from "preact/hooks";
-import { post, type Problem } from "../api";
+import { mayDo, post, type Problem } from "../api";
 import { duration, timeAgo } from "../format";
 import { useDocument } from "../loading";
 import { navigate } from "../navigation";
@@ -40,12 +40,12 @@ export function JobPage({ id }: { id: string }) {
       )}
       <ProblemBox problem={failure} />
       <p class="actions">
-        {job.links.cancel !== null && (
+        {job.links.cancel !== null && mayDo("explain") && (
           <button type="button" onClick={cancel}>
             Cancel
           </button>
         )}
-        {job.links.retry !== null && (
+        {job.links.retry !== null && mayDo("explain") && (
           <button type="button" onClick={retry}>
             Retry
           </button>

@@ -1,14 +1,16 @@
 // The overview: workers and queues, GNNs, recent explanations, validity and transfer over time.
 
-import { percent } from "../format";
+import { percent, plural } from "../format";
 import { useDocument } from "../loading";
 import { Card, Loading, PageLink, ProblemBox } from "../parts/basics";
 import { ExplanationTable } from "../parts/explanation_table";
+import { GnnTable } from "../parts/gnn_table";
 import { LinePlot } from "../parts/plots";
 import type { Dataset, Explanation, Gnn, Page, Readiness } from "../types";
 
 const REFRESH_SECONDS = 3;
 const PLOTTED = 100;
+const SHOWN_GNNS = 6;
 
 export function OverviewPage() {
   const readiness = useDocument<Readiness>("/readyz", () => REFRESH_SECONDS);
@@ -20,7 +22,16 @@ export function OverviewPage() {
       <h1>Overview</h1>
       <ProblemBox problem={readiness.problem ?? recent.problem} />
       {readiness.document && <Service readiness={readiness.document} />}
+      {gnns.document?.items.length === 0 && <FirstSteps />}
       {recent.document && <Trends explanations={recent.document.items} />}
+      {gnns.document && gnns.document.items.length > 0 && (
+        <Card title="GNNs">
+          <GnnTable gnns={gnns.document.items.slice(0, SHOWN_GNNS)} />
+          <p>
+            <PageLink to="/gnns">All GNNs, and a form for another</PageLink>
+          </p>
+        </Card>
+      )}
       <Card title="Recent explanations">
         {recent.document === undefined ? (
           <Loading />
@@ -32,6 +43,24 @@ export function OverviewPage() {
         </p>
       </Card>
     </>
+  );
+}
+
+function FirstSteps() {
+  return (
+    <Card title="First steps">
+      <ol>
+        <li>
+          <PageLink to="/gnns">Register a GNN</PageLink>: a trained model, exported by <code>d4explain export</code>.
+        </li>
+        <li>
+          Store a reference set, graphs like those it was trained on: <code>d4explain datasets create</code>.
+        </li>
+        <li>
+          <PageLink to="/ask">Ask</PageLink> what would change its answer for a graph, or what a class looks like to it.
+        </li>
+      </ol>
+    </Card>
   );
 }
 
@@ -86,14 +115,14 @@ function Trends({ explanations }: { explanations: Explanation[] }) {
   const transfers = points("transfer_ratio");
   if (flips.length === 0) return null;
   return (
-    <Card title={`Validity and transfer of the last ${ended.length} final answers`}>
+    <Card title={`Validity and transfer, last ${plural(ended.length, "final answer")}`}>
       <div class="plots">
         <LinePlot series={{ name: "flip rate", points: flips }} range={[0, 1]} label={`Flip rate over time, last ${percent(flips.at(-1)?.[1] ?? 0)}`} />
         <LinePlot series={{ name: "transfer ratio", points: transfers }} range={[0, 1]} label="Share of judged answers that most judges share, over time" />
       </div>
       <p class="muted">
-        The flip rate of an explanation is the share of its graphs that have a counterfactual. The transfer ratio is the share of its
-        judged answers that other networks share. Both average {percent(mean(flips))} and {transfers.length > 0 ? percent(mean(transfers)) : "–"}.
+        Flip rate: the share of an explanation's graphs that have a counterfactual; {percent(mean(flips))} on average. Transfer ratio: the share
+        of its judged answers that most other networks share{transfers.length > 0 ? `; ${percent(mean(transfers))} on average` : "; nothing was judged yet"}.
       </p>
     </Card>
   );

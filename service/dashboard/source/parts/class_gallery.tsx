@@ -1,11 +1,10 @@
 // The patterns of a class: evidence, the pattern marked in real graphs, and the chain that led to it.
 
-import { useEffect, useState } from "preact/hooks";
-import { post } from "../api";
 import { classLabel, percent, plural } from "../format";
-import type { ClassExample, ClassResult, Gnn, Graph, NodeId, Preview } from "../types";
-import { Card, Table } from "./basics";
+import type { ClassExample, ClassResult, Gnn, Graph, NodeId } from "../types";
+import { Card, ProblemBox, Table } from "./basics";
 import { GraphDrawing } from "./graph_drawing";
+import { usePreview } from "./previews";
 import { keptEdges } from "./undirected_edges";
 
 export function ClassGallery({ result, gnn }: { result: ClassResult; gnn: Gnn }) {
@@ -103,22 +102,27 @@ function Occurrence({ gnn, place }: { gnn: string; place: Place }) {
 
 // The reverse process, from noise to the pattern; all steps have the layout of the pattern.
 function FilmStrip({ example, gnn }: { example: ClassExample; gnn: string }) {
-  const preview = usePreview(gnn, example.chain[example.chain.length - 1]?.graph ?? example.graph);
+  const last = example.chain[example.chain.length - 1];
+  const { preview } = usePreview(gnn, last?.graph ?? example.graph);
   if (preview === undefined) return null;
+  const first = example.chain[0]?.step;
   return (
     <>
       <h3>From noise to the pattern</h3>
+      <p class="muted small">
+        The diffusion model starts from a random graph (t = {first}) and removes noise step by step; the last graph (t = {last?.step}) is its sample.
+      </p>
       <ol class="film">
         {example.chain.map((step) => (
           <li key={step.step}>
             <GraphDrawing
               preview={{ ...preview, graph: { ...preview.graph, edges: step.graph.edges } }}
               edges={keptEdges(step.graph)}
-              label={`Step ${step.step}: ${plural(step.graph.edges.length, "edge")}`}
+              label={`t = ${step.step}: ${plural(step.graph.edges.length, "edge")}`}
               height={120}
               bare
             />
-            <span class="muted small">step {step.step}</span>
+            <span class="muted small">t = {step.step}</span>
           </li>
         ))}
       </ol>
@@ -127,8 +131,8 @@ function FilmStrip({ example, gnn }: { example: ClassExample; gnn: string }) {
 }
 
 function Drawn(props: { gnn: string; graph: Graph; label: string; marked?: ReadonlySet<NodeId>; explained?: NodeId | null; height: number }) {
-  const preview = usePreview(props.gnn, props.graph);
-  if (preview === undefined) return <p class="muted">Drawing …</p>;
+  const { preview, problem } = usePreview(props.gnn, props.graph);
+  if (preview === undefined) return problem ? <ProblemBox problem={problem} /> : <p class="muted">Drawing …</p>;
   return (
     <GraphDrawing
       preview={preview}
@@ -140,16 +144,6 @@ function Drawn(props: { gnn: string; graph: Graph; label: string; marked?: Reado
       bare
     />
   );
-}
-
-function usePreview(gnn: string, graph: Graph): Preview | undefined {
-  const [preview, setPreview] = useState<Preview>();
-  useEffect(() => {
-    const abort = new AbortController();
-    post<Preview>(`/v1/gnns/${gnn}/graph-previews`, { graph }, {}, abort.signal).then(setPreview, () => undefined);
-    return () => abort.abort();
-  }, [gnn, graph]);
-  return preview;
 }
 
 function signed(value: number): string {

@@ -11,8 +11,14 @@ export function Evidence(props: { answer: CounterfactualAnswer; chosen: Counterf
     <div class="columns evidence">
       <Transfer chosen={chosen} reason={result.unjudged_reason} />
       <Card title="Typicality">
-        <TypicalityOf name="The original" typicality={props.answer.typicality} />
-        <TypicalityOf name="The answer" typicality={chosen.typicality ?? null} />
+        {props.answer.typicality === null ? (
+          <p>There is no figure. It needs a trained denoiser and a reference set of at least 500 graphs.</p>
+        ) : (
+          <>
+            <TypicalityOf name="The original" typicality={props.answer.typicality} />
+            <TypicalityOf name="The answer" typicality={chosen.typicality ?? null} />
+          </>
+        )}
         {(chosen.unseen ?? []).length > 0 && (
           <>
             <p>The reference set lacks:</p>
@@ -48,21 +54,14 @@ function Transfer({ chosen, reason }: { chosen: Counterfactual; reason: string |
           </p>
           <p>
             {transfers.shared} of {plural(transfers.agreeing, "judge")} that can tell share the flip
-            {transfers.agreeing < transfers.asked && `; ${transfers.asked - transfers.agreeing} give the original another class`}.{" "}
-            {meaning(chosen.verdict)}
+            {transfers.agreeing < transfers.asked && `; ${transfers.asked - transfers.agreeing} give the original another class`}.
           </p>
         </>
       ) : (
-        <p>{reason ?? "Nobody judged this answer."}</p>
+        <p>Nobody judged this answer{reason === null ? "" : `: ${reason}`}.</p>
       )}
     </Card>
   );
-}
-
-function meaning(verdict: string | undefined): string {
-  if (verdict === "meaningful") return "Other networks that learned from the same data read the change in the same way.";
-  if (verdict === "brittle") return "The flip says something about this GNN rather than about its data.";
-  return "";
 }
 
 function TypicalityOf({ name, typicality }: { name: string; typicality: Typicality | null }) {

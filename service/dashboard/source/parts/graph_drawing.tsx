@@ -2,7 +2,7 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import { pairKey } from "../format";
-import type { GraphEdge, NodeId, Preview } from "../types";
+import type { Bond, GraphEdge, NodeId, Preview } from "../types";
 
 export type EdgeStyle = "kept" | "added" | "removed";
 
@@ -12,10 +12,9 @@ export interface DrawnEdge {
   style: EdgeStyle;
 }
 
-interface Props {
+interface Marks {
   preview: Preview;
   edges: readonly DrawnEdge[];
-  label: string;
   explained?: NodeId | null;
   frozenNodes?: ReadonlySet<NodeId>;
   frozenEdges?: ReadonlySet<string>;
@@ -23,6 +22,10 @@ interface Props {
   selected?: NodeId | null;
   onNode?: (node: NodeId) => void;
   onEdge?: (edge: GraphEdge) => void;
+}
+
+interface Props extends Marks {
+  label: string;
   height?: number;
   bare?: boolean; // without zoom buttons
 }
@@ -33,33 +36,21 @@ const MAX_LABELS = 60; // more labels would cover the graph; tooltips remain
 
 export function GraphDrawing(props: Props) {
   const { preview } = props;
-  const points = useMemo(
-    () => new Map(preview.graph.nodes.map((node, i) => [node.id, (preview.positions[i] ?? [0, 0]) as [number, number]] as const)),
-    [preview],
-  );
   const box = useMemo(() => boundingBox(preview.positions), [preview]);
   const [view, setView] = useState({ scale: 1, x: 0, y: 0 });
   const drag = useRef<{ x: number; y: number } | null>(null);
-  const orders = useMemo(
-    () => new Map((preview.molecule?.bonds ?? []).map((bond) => [pairKey(bond.source, bond.target), bond.order])),
-    [preview],
-  );
-  const elements = useMemo(
-    () => new Map((preview.molecule?.atoms ?? []).map((atom) => [atom.node, atom.element])),
-    [preview],
-  );
-  const touched = new Set(
-    props.edges.filter((edge) => edge.style !== "kept").flatMap((edge) => [edge.source, edge.target]),
-  );
-  const radius = preview.graph.nodes.length > 150 ? 5 : preview.graph.nodes.length > 60 ? 8 : 11;
-
-  const at = (node: NodeId): [number, number] => {
-    const [x, y] = points.get(node) ?? [0, 0];
-    return [x * UNIT, y * UNIT];
-  };
   const zoom = (factor: number) =>
-    setView((before) => ({ ...before, scale: Math.min(Math.max(before.scale * factor, 0.5), 8) }));
-
+    setView((before) => {
+      const scale = Math.min(Math.max(before.scale * factor, 0.5), 8);
+      const [x, y] = [box.x + box.width / 2, box.y + box.height / 2]; // stays in the middle
+      const change = scale / before.scale;
+      return { scale, x: x - change * (x - before.x), y: y - change * (y - before.y) };
+    });
+  // Zoom and drag change one attribute: the parts of a large graph are not compared again.
+  const parts = useMemo(
+    () => <Parts {...props} />,
+    [preview, props.edges, props.explained, props.frozenNodes, props.frozenEdges, props.marked, props.selected, props.onNode, props.onEdge],
+  );
   return (
     <div class="drawing">
       <svg
@@ -90,68 +81,86 @@ export function GraphDrawing(props: Props) {
         onPointerUp={() => (drag.current = null)}
         onPointerLeave={() => (drag.current = null)}
       >
-        <g transform={`translate(${view.x} ${view.y}) scale(${view.scale})`}>
-          {props.edges.map((edge) => {
-            const key = pairKey(edge.source, edge.target);
-            const [x1, y1] = at(edge.source);
-            const [x2, y2] = at(edge.target);
-            const frozen = props.frozenEdges?.has(key) ? "frozen" : "";
-            return (
-              <g key={key} data-hit={props.onEdge && "edge"} onClick={() => props.onEdge?.(edge)} class={props.onEdge && "clickable"}>
-                <title>{`${edge.style} edge ${edge.source} – ${edge.target}`}</title>
-                {lines([x1, y1, x2, y2], orders.get(key) ?? 1).map((line) => (
-                  <line key={line.join()} class={`edge ${edge.style} ${frozen}`} x1={line[0]} y1={line[1]} x2={line[2]} y2={line[3]} />
-                ))}
-                {props.onEdge && <line class="hit" x1={x1} y1={y1} x2={x2} y2={y2} />}
-              </g>
-            );
-          })}
-          {preview.graph.nodes.map((node, i) => {
-            const [x, y] = at(node.id);
-            const type = preview.node_types[i];
-            const element = elements.get(node.id);
-            const name = type === undefined ? "" : `: ${preview.types[type]?.name ?? ""}`;
-            const styles = [
-              "node",
-              element === undefined ? `type-${type ?? 0}` : "atom",
-              touched.has(node.id) ? "touched" : "",
-              props.frozenNodes?.has(node.id) ? "frozen" : "",
-              props.marked !== undefined && !props.marked.has(node.id) ? "faint" : "",
-              props.selected === node.id ? "selected" : "",
-            ];
-            return (
-              <g
-                key={JSON.stringify(node.id)}
-                data-hit={props.onNode && "node"}
-                class={props.onNode && "clickable"}
-                onClick={() => props.onNode?.(node.id)}
-              >
-                <title>{`node ${node.id}${element === undefined ? name : ` (${element})`}`}</title>
-                <circle class={styles.join(" ")} cx={x} cy={y} r={radius} />
-                {props.explained === node.id && <circle class="explained" cx={x} cy={y} r={radius + 5} />}
-                {(element !== undefined || preview.graph.nodes.length <= MAX_LABELS) && (
-                  <text class="label" x={x} y={y + 4} text-anchor="middle">
-                    {element ?? shortId(node.id)}
-                  </text>
-                )}
-              </g>
-            );
-          })}
-        </g>
+        <g transform={`translate(${view.x} ${view.y}) scale(${view.scale})`}>{parts}</g>
       </svg>
-      {!props.bare && <div class="zoom">
-        <button type="button" onClick={() => zoom(1.3)} aria-label="Zoom in">
-          +
-        </button>
-        <button type="button" onClick={() => zoom(1 / 1.3)} aria-label="Zoom out">
-          −
-        </button>
-        <button type="button" onClick={() => setView({ scale: 1, x: 0, y: 0 })} aria-label="Whole graph">
-          ⤢
-        </button>
-      </div>}
+      {!props.bare && (
+        <div class="zoom">
+          <button type="button" onClick={() => zoom(1.3)} aria-label="Zoom in">
+            +
+          </button>
+          <button type="button" onClick={() => zoom(1 / 1.3)} aria-label="Zoom out">
+            −
+          </button>
+          <button type="button" onClick={() => setView({ scale: 1, x: 0, y: 0 })} aria-label="Whole graph">
+            ⤢
+          </button>
+        </div>
+      )}
       <Legend preview={preview} />
     </div>
+  );
+}
+
+function Parts(props: Marks) {
+  const { preview } = props;
+  const nodes = preview.graph.nodes;
+  const points = new Map<NodeId, readonly [number, number]>(nodes.map((node, i) => [node.id, preview.positions[i] ?? [0, 0]]));
+  const bonds = new Map((preview.molecule?.bonds ?? []).map((bond) => [pairKey(bond.source, bond.target), bond]));
+  const elements = new Map((preview.molecule?.atoms ?? []).map((atom) => [atom.node, atom.element]));
+  const touched = new Set(props.edges.filter((edge) => edge.style !== "kept").flatMap((edge) => [edge.source, edge.target]));
+  const bonded = new Set(props.edges.flatMap((edge) => [edge.source, edge.target]));
+  const radius = nodes.length > 150 ? 5 : nodes.length > 60 ? 8 : 11;
+  const at = (node: NodeId): [number, number] => {
+    const [x, y] = points.get(node) ?? [0, 0];
+    return [x * UNIT, y * UNIT];
+  };
+  return (
+    <>
+      {props.edges.map((edge) => {
+        const key = pairKey(edge.source, edge.target);
+        const [x1, y1] = at(edge.source);
+        const [x2, y2] = at(edge.target);
+        const style = `edge ${edge.style} ${props.frozenEdges?.has(key) ? "frozen" : ""}`;
+        return (
+          <g key={key} data-hit={props.onEdge && "edge"} onClick={props.onEdge && (() => props.onEdge?.(edge))} class={props.onEdge && "clickable"}>
+            <title>{`${edge.style} edge ${edge.source} – ${edge.target}`}</title>
+            {lines([x1, y1, x2, y2], bonds.get(key)).map((line) => (
+              <line key={line.ends.join()} class={`${style} ${line.aromatic ? "aromatic" : ""}`} x1={line.ends[0]} y1={line.ends[1]} x2={line.ends[2]} y2={line.ends[3]} />
+            ))}
+            {props.onEdge && <line class="hit" x1={x1} y1={y1} x2={x2} y2={y2} />}
+          </g>
+        );
+      })}
+      {nodes.map((node, i) => {
+        const [x, y] = at(node.id);
+        const type = preview.node_types[i];
+        const element = elements.get(node.id);
+        // As chemists draw them: a carbon with bonds is the end of its lines.
+        const isCarbon = element === "C" && bonded.has(node.id);
+        const name = type === undefined ? "" : `: ${preview.types[type]?.name ?? ""}`;
+        const styles = [
+          "node",
+          element === undefined ? `type-${type ?? 0}` : isCarbon ? "carbon" : "atom",
+          touched.has(node.id) ? "touched" : "",
+          props.frozenNodes?.has(node.id) ? "frozen" : "",
+          props.marked !== undefined && !props.marked.has(node.id) ? "faint" : "",
+          props.selected === node.id ? "selected" : "",
+        ];
+        return (
+          <g key={JSON.stringify(node.id)} data-hit={props.onNode && "node"} class={props.onNode && "clickable"} onClick={props.onNode && (() => props.onNode?.(node.id))}>
+            <title>{`node ${node.id}${element === undefined ? name : ` (${element})`}`}</title>
+            <circle class={styles.join(" ")} cx={x} cy={y} r={isCarbon ? 4 : radius} />
+            {isCarbon && props.onNode && <circle class="node-hit" cx={x} cy={y} r={radius} />}
+            {props.explained === node.id && <circle class="explained" cx={x} cy={y} r={radius + 5} />}
+            {(element === undefined ? nodes.length <= MAX_LABELS : !isCarbon) && (
+              <text class="label" x={x} y={y + 4} text-anchor="middle">
+                {element ?? shortId(node.id)}
+              </text>
+            )}
+          </g>
+        );
+      })}
+    </>
   );
 }
 
@@ -174,22 +183,32 @@ function Legend({ preview }: { preview: Preview }) {
 function boundingBox(positions: readonly [number, number][]) {
   const xs = positions.map(([x]) => x * UNIT);
   const ys = positions.map(([, y]) => y * UNIT);
-  const left = Math.min(...xs, 0) - MARGIN;
-  const top = Math.min(...ys, 0) - MARGIN;
-  const width = Math.max(...xs, 0) + MARGIN - left;
-  const height = Math.max(...ys, 0) + MARGIN - top;
-  return { x: left, y: top, width: Math.max(width, 200), height: Math.max(height, 160) };
+  const [left, top] = [Math.min(...xs) - MARGIN, Math.min(...ys) - MARGIN];
+  const width = Math.max(...xs) + MARGIN - left;
+  const height = Math.max(...ys) + MARGIN - top;
+  // A small graph is not magnified beyond its natural size: the box grows around its middle.
+  const [addX, addY] = [Math.max(260 - width, 0), Math.max(160 - height, 0)];
+  return { x: left - addX / 2, y: top - addY / 2, width: width + addX, height: height + addY };
 }
 
-// Parallel lines for double and triple bonds; an aromatic bond is drawn as one and a half: two.
-function lines([x1, y1, x2, y2]: [number, number, number, number], order: number) {
-  const count = Math.round(order + 0.25);
-  if (count <= 1) return [[x1, y1, x2, y2] as const];
+interface Line {
+  ends: readonly [number, number, number, number];
+  aromatic: boolean; // the dashed line of an aromatic bond
+}
+
+// Parallel lines for double and triple bonds; an aromatic bond is a line and a dashed one.
+function lines([x1, y1, x2, y2]: [number, number, number, number], bond: Bond | undefined): Line[] {
+  const order = bond?.order ?? 1;
+  const count = Math.ceil(order);
+  if (count <= 1) return [{ ends: [x1, y1, x2, y2], aromatic: false }];
   const length = Math.hypot(x2 - x1, y2 - y1) || 1;
   const [dx, dy] = [(-(y2 - y1) / length) * 5, ((x2 - x1) / length) * 5];
   return Array.from({ length: count }, (_, i) => {
     const shift = i - (count - 1) / 2;
-    return [x1 + dx * shift, y1 + dy * shift, x2 + dx * shift, y2 + dy * shift] as const;
+    return {
+      ends: [x1 + dx * shift, y1 + dy * shift, x2 + dx * shift, y2 + dy * shift] as const,
+      aromatic: order !== count && i === 1,
+    };
   });
 }
 

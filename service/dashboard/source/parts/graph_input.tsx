@@ -19,7 +19,7 @@ export function GraphInput(props: { gnn: Gnn; dataset: Dataset; onGraph: (graph:
       props.onGraph(parseGraph(content));
       setProblem(undefined);
     } catch (error) {
-      setProblem(new Problem(0, `This is no valid JSON: ${(error as Error).message}`));
+      setProblem(new Problem(0, (error as Error).message));
     }
   };
   const takesSmiles = props.gnn.spec.featuriser !== null && props.gnn.spec.featuriser !== undefined;
@@ -33,7 +33,7 @@ export function GraphInput(props: { gnn: Gnn; dataset: Dataset; onGraph: (graph:
           id="graph-text"
           rows={6}
           value={text}
-          placeholder={`NetworkX node-link JSON, a PyG dict${takesSmiles ? ", or SMILES such as c1ccccc1N" : ""}`}
+          placeholder={`NetworkX node-link JSON, a PyG dict, GraphML, Cytoscape JSON, edges such as "a b", one per line${takesSmiles ? ", or SMILES such as c1ccccc1N" : ""}`}
           onInput={(event) => setText(event.currentTarget.value)}
           onDragOver={(event) => event.preventDefault()}
           onDrop={(event) => {

@@ -1,7 +1,7 @@
 // Edge sets of an original graph and of edits to it.
 
 import { pairKey } from "../format";
-import type { Edit, Graph, GraphEdge, NodeId } from "../types";
+import type { Edit, Graph, NodeId } from "../types";
 import type { DrawnEdge } from "./graph_drawing";
 
 export type Toggles = ReadonlyMap<string, { source: NodeId; target: NodeId }>;
@@ -35,26 +35,15 @@ export function drawnEdges(original: Graph, toggles: Toggles): DrawnEdge[] {
     target: edge.target,
     style: toggles.has(pairKey(edge.source, edge.target)) ? "removed" : "kept",
   }));
+  const nodes = new Set(original.nodes.map((node) => node.id));
   const added: DrawnEdge[] = [...toggles]
-    .filter(([key]) => !present.has(key))
+    .filter(([key, { source, target }]) => !present.has(key) && nodes.has(source) && nodes.has(target))
     .map(([, pair]) => ({ ...pair, style: "added" }));
   return [...kept, ...added];
 }
 
-// The graph with the toggled pairs. An added edge gets the attributes that `known` has for it.
-export function edited(original: Graph, toggles: Toggles, known: Graph | undefined): Graph {
-  const attributes = new Map(
-    (known?.edges ?? []).map((edge) => [pairKey(edge.source, edge.target), edge.edge_attr]),
-  );
-  const present = edgeKeys(original);
-  const kept = original.edges.filter((edge) => !toggles.has(pairKey(edge.source, edge.target)));
-  const added: GraphEdge[] = [...toggles]
-    .filter(([key]) => !present.has(key))
-    .map(([key, pair]) => {
-      const values = attributes.get(key);
-      return values === undefined ? pair : { ...pair, edge_attr: values };
-    });
-  return { nodes: original.nodes, edges: [...kept, ...added] };
+export function sameToggles(one: Toggles, other: Toggles): boolean {
+  return one.size === other.size && [...one.keys()].every((key) => other.has(key));
 }
 
 // The nodes within two steps of an edit, for graphs that are too large to draw.

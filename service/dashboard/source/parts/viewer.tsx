@@ -1,26 +1,22 @@
 // Shows counterfactuals of one graph: alternatives, edits, what-if, evidence, downloads.
 
-import { useEffect, useMemo, useState } from "preact/hooks";
-import { post, predict, type Problem } from "../api";
+import { useCallback, useMemo, useState } from "preact/hooks";
+import { mayDo } from "../api";
 import { classLabel, pairKey, percent, plural, predictedLabel, probability } from "../format";
-import { navigate } from "../navigation";
-import type {
-  Counterfactual,
-  CounterfactualAnswer,
-  CounterfactualResult,
-  Explanation,
-  Gnn,
-  Graph,
-  NodeId,
-  Prediction,
-  Preview,
-} from "../types";
-import { Card, Probabilities, ProblemBox, VerdictPill } from "./basics";
+import { useDocument } from "../loading";
+import type { Counterfactual, CounterfactualAnswer, CounterfactualResult, Dataset, Explanation, Gnn, Graph, NodeId } from "../types";
+import { Card, Probabilities, ProblemBox } from "./basics";
 import { Downloads } from "./downloads";
 import { EditTable } from "./edit_table";
 import { Evidence } from "./evidence";
+import { FreezeAndAsk } from "./freeze_and_ask";
+import { type Frozen, frozenOf, NOTHING_FROZEN, withEdge, withNode } from "./freeze_choice";
 import { GraphDrawing } from "./graph_drawing";
-import { drawnEdges, edited, neighbourhood, toggled, togglesOf, type Toggles } from "./undirected_edges";
+import { NearestGraph } from "./nearest_graph";
+import { usePreview } from "./previews";
+import { drawnEdges, neighbourhood, toggled, togglesOf, type Toggles } from "./undirected_edges";
+import { VerdictText } from "./verdict_text";
+import { useWhatIf, WhatIfText } from "./what_if";
 
 const DRAWN_NODES = 512;
 const NEIGHBOURS = 200;
@@ -34,123 +30,142 @@ interface Props {
 
 export function Viewer(props: Props) {
   const [graph, setGraph] = useState(within(props.query.get("graph"), props.result.answers.length));
+  const dataset = useDocument<Dataset>(`/v1/datasets/${props.explanation.dataset}`);
   const answer = props.result.answers[graph];
   if (answer === undefined) return null;
   const count = props.result.answers.length;
+  const choose = (number: number) => {
+    setGraph(number);
+    setQuery({ graph: String(number), alternative: "0" });
+  };
   return (
     <>
       {count > 1 && (
         <div class="row">
           <label>
             {answer.node === null ? "Graph" : "Node"}
-            <select value={graph} onChange={(event) => setGraph(Number(event.currentTarget.value))}>
+            <select value={graph} onChange={(event) => choose(Number(event.currentTarget.value))}>
               {props.result.answers.map((one, number) => (
                 <option key={number} value={number}>
                   {number + 1} of {count}
-                  {one.found ? "" : " (none found)"}
+                  {one.node === null ? "" : `: ${one.node.id}`}
+                  {one.counterfactuals.length + one.minimal.length === 0 ? " (none found)" : ""}
                 </option>
               ))}
             </select>
           </label>
         </div>
       )}
-      <AnswerViewer key={graph} {...props} graph={graph} answer={answer} />
+      <AnswerViewer key={graph} {...props} graph={graph} answer={answer} dataset={dataset.document} />
     </>
   );
 }
 
-function AnswerViewer(props: Props & { graph: number; answer: CounterfactualAnswer }) {
-  const { answer, gnn } = props;
+function AnswerViewer(props: Props & { graph: number; answer: CounterfactualAnswer; dataset: Dataset | undefined }) {
+  const { answer, explanation, gnn, result } = props;
   const choices = useMemo(() => [...answer.counterfactuals, ...answer.minimal], [answer]);
-  const [alternative, setAlternative] = useState(within(props.query.get("alternative"), choices.length));
+  const [alternative, setAlternative] = useState(within(new URL(location.href).searchParams.get("alternative"), choices.length));
   const chosen = choices[alternative];
   const [toggles, setToggles] = useState<Toggles>(() => togglesOf(chosen?.edits ?? []));
   const [selected, setSelected] = useState<NodeId | null>(null);
   const [freezing, setFreezing] = useState(false);
-  const [frozen, setFrozen] = useState<ReadonlySet<NodeId>>(new Set());
+  const [frozen, setFrozen] = useState<Frozen>(() => frozenIn(props.query));
   const shown = useShownGraph(answer, choices);
-  const { preview, problem } = usePreview(gnn.id, answer, shown);
-  const whatIf = useWhatIf(gnn.id, answer, chosen, toggles);
+  const posted = useMemo(() => (shown.reduced || answer.molecule === null ? shown.graph : { smiles: answer.molecule.smiles }), [shown]);
+  const { preview, problem } = usePreview(gnn.id, posted);
+  const found = useWhatIf(explanation.id, props.graph, chosen, toggles);
+  const mayAsk = mayDo("explain");
 
   const choose = (number: number) => {
     setAlternative(number);
     setToggles(togglesOf(choices[number]?.edits ?? []));
-    const url = new URL(location.href);
-    url.searchParams.set("graph", String(props.graph));
-    url.searchParams.set("alternative", String(number));
-    history.replaceState(null, "", url);
+    setQuery({ graph: String(props.graph), alternative: String(number) });
   };
-  const onNode = (node: NodeId) => {
-    if (freezing) {
-      const next = new Set(frozen);
-      if (!next.delete(node)) next.add(node);
-      setFrozen(next);
-    } else if (selected === null || selected === node) {
-      setSelected(selected === node ? null : node);
-    } else {
-      setToggles(toggled(toggles, selected, node));
-      setSelected(null);
-    }
-  };
+  const onToggle = useCallback((source: NodeId, target: NodeId) => setToggles((before) => toggled(before, source, target)), []);
+  const onNode = useCallback(
+    (node: NodeId) => {
+      if (freezing) setFrozen((before) => withNode(before, node));
+      else if (selected === null || selected === node) setSelected(selected === node ? null : node);
+      else {
+        onToggle(selected, node);
+        setSelected(null);
+      }
+    },
+    [freezing, selected],
+  );
+  const onEdge = useCallback(
+    ({ source, target }: { source: NodeId; target: NodeId }) => (freezing ? setFrozen((before) => withEdge(before, source, target)) : onToggle(source, target)),
+    [freezing],
+  );
+  const edges = useMemo(() => drawnEdges(shown.graph, toggles), [shown, toggles]);
+  const frozenEdges = useMemo(() => new Set(frozen.edges.keys()), [frozen]);
   const rows = [
     { name: "before", prediction: answer.prediction, style: "before" },
     ...(chosen ? [{ name: "answer", prediction: chosen.prediction, style: "after" }] : []),
-    ...(whatIf.changed && whatIf.prediction ? [{ name: "now", prediction: whatIf.prediction, style: "now" }] : []),
+    ...(found.changed && found.prediction ? [{ name: "yours", prediction: found.prediction, style: "now" }] : []),
   ];
   return (
     <>
       <Headline answer={answer} chosen={chosen} gnn={gnn} />
+      {chosen && <VerdictText chosen={chosen} reason={result.unjudged_reason} />}
       {choices.length > 1 && (
         <Alternatives choices={choices} believable={answer.counterfactuals.length} chosen={alternative} onChoose={choose} />
       )}
       <div class="viewer">
-        <Card title="Before and after in one layout" class="stage">
-          <p class="keys" aria-hidden="true">
-            <span class="key added" /> added <span class="key removed" /> removed <span class="key kept" /> kept
-          </p>
-          <ProblemBox problem={problem} />
-          {shown.reduced && <p class="muted">The graph is large; the drawing shows the neighbourhood of the edits.</p>}
-          {preview && (
-            <GraphDrawing
-              preview={preview}
-              edges={drawnEdges(shown.graph, toggles)}
-              label={describe(toggles, shown.graph)}
-              explained={answer.node?.id ?? null}
-              frozenNodes={frozen}
-              selected={selected}
-              onNode={onNode}
-              onEdge={(edge) => setToggles(toggled(toggles, edge.source, edge.target))}
-            />
+        <div>
+          <Card title="Before and after in one layout" class="stage">
+            <p class="keys" aria-hidden="true">
+              <span class="key added" /> added <span class="key removed" /> removed <span class="key kept" /> kept
+            </p>
+            <ProblemBox problem={problem} />
+            {shown.reduced && (
+              <p class="muted">
+                The graph has {plural(answer.graph.nodes.length, "node")}; the drawing shows {plural(shown.graph.nodes.length, "node")} around the edits.
+              </p>
+            )}
+            {preview && (
+              <GraphDrawing
+                preview={preview}
+                edges={edges}
+                label={describe(toggles, shown.graph)}
+                explained={answer.node?.id ?? null}
+                frozenNodes={frozen.nodes}
+                frozenEdges={frozenEdges}
+                selected={selected}
+                onNode={onNode}
+                onEdge={onEdge}
+              />
+            )}
+            <p class="muted small">
+              {freezing
+                ? "Click nodes and edges to freeze or release them."
+                : "Click an edge to remove or restore it, or two nodes one after the other to add an edge. The GNN answers at once."}
+            </p>
+          </Card>
+          {chosen && (
+            <NearestGraph explanation={explanation.id} gnn={gnn} dataset={props.dataset} graph={props.graph} targetClass={chosen.prediction.predicted_class} />
           )}
-          <p class="muted small">
-            Click an edge to remove or restore it, or two nodes one after the other to add an edge. The GNN answers at once.
-          </p>
-        </Card>
+        </div>
         <div>
           <Card title="The GNN's answer">
             <Probabilities rows={rows} classNames={gnn.spec.class_names} />
-            <WhatIfText whatIf={whatIf} before={answer.prediction} />
-            {whatIf.changed && (
+            <WhatIfText found={found} before={answer.prediction} />
+            {found.changed && (
               <button type="button" onClick={() => setToggles(togglesOf(chosen?.edits ?? []))}>
                 Back to the answer
               </button>
             )}
           </Card>
           <Card title="Edits">
-            <EditTable
-              nodes={answer.graph.nodes.map((node) => node.id)}
-              edits={chosen?.edits ?? []}
-              toggles={toggles}
-              onToggle={(source, target) => setToggles(toggled(toggles, source, target))}
-            />
+            <EditTable nodes={answer.graph.nodes.map((node) => node.id)} edits={chosen?.edits ?? []} toggles={toggles} onToggle={onToggle} />
           </Card>
+          {mayAsk && (
+            <FreezeAndAsk {...props} shown={shown.graph} frozen={frozen} freezing={freezing} onFreezing={setFreezing} onFrozen={setFrozen} />
+          )}
         </div>
       </div>
-      {chosen && <Evidence answer={answer} chosen={chosen} result={props.result} />}
-      <div class="columns">
-        <FreezeAndAsk {...props} frozen={frozen} freezing={freezing} onFreezing={setFreezing} onFrozen={setFrozen} />
-        <Downloads {...props} alternative={alternative} chosen={chosen} />
-      </div>
+      {chosen && <Evidence answer={answer} chosen={chosen} result={result} />}
+      <Downloads {...props} alternative={alternative} chosen={chosen} />
     </>
   );
 }
@@ -158,13 +173,18 @@ function AnswerViewer(props: Props & { graph: number; answer: CounterfactualAnsw
 function Headline({ answer, chosen, gnn }: { answer: CounterfactualAnswer; chosen: Counterfactual | undefined; gnn: Gnn }) {
   const before = classLabel(answer.prediction.predicted_class, gnn.spec.class_names);
   if (chosen === undefined) {
-    return <p class="headline">{answer.reason ?? "No counterfactual was found within the budget."}</p>;
+    return (
+      <p class="headline">
+        The GNN says <strong>{before}</strong> ({percent(probability(answer.prediction))}), and no counterfactual was found: {answer.reason ?? "the budget was used up"}.
+        <span class="muted"> Toggle edges yourself, or ask again with more edits or another class.</span>
+      </p>
+    );
   }
   const after = classLabel(chosen.prediction.predicted_class, gnn.spec.class_names);
   return (
     <p class="headline">
       With {plural(chosen.edits.length, "edit")}, <strong>{before}</strong> ({percent(probability(answer.prediction))}) becomes{" "}
-      <strong>{after}</strong> ({percent(probability(chosen.prediction))}). {chosen.verdict && <VerdictPill verdict={chosen.verdict} />}{" "}
+      <strong>{after}</strong> ({percent(probability(chosen.prediction))}).{" "}
       {!answer.found && <span class="muted">No believable answer was found; this one is minimal.</span>}
     </p>
   );
@@ -179,129 +199,12 @@ function Alternatives(props: { choices: Counterfactual[]; believable: number; ch
           <input type="radio" name="alternative" checked={number === props.chosen} onChange={() => props.onChoose(number)} />
           <span>
             {number + 1}: {plural(one.edits.length, "edit")} → {predictedLabel(one.prediction)}
+            {one.verdict && <span class="muted"> {one.verdict}</span>}
             {number >= props.believable && <span class="muted"> minimal</span>}
           </span>
         </label>
       ))}
     </fieldset>
-  );
-}
-
-interface WhatIf {
-  changed: boolean;
-  prediction: Prediction | undefined;
-  problem: Problem | undefined;
-  busy: boolean;
-}
-
-// Asks the GNN about the graph with the toggled pairs, if they differ from the answer's edits.
-function useWhatIf(gnn: string, answer: CounterfactualAnswer, chosen: Counterfactual | undefined, toggles: Toggles): WhatIf {
-  const [prediction, setPrediction] = useState<Prediction>();
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const changed = !sameKeys(toggles, togglesOf(chosen?.edits ?? []));
-  useEffect(() => {
-    if (!changed) {
-      setPrediction(undefined);
-      setProblem(undefined);
-      return;
-    }
-    const abort = new AbortController();
-    setBusy(true);
-    predict(gnn, edited(answer.graph, toggles, chosen?.graph), answer.node?.id ?? null, abort.signal)
-      .then(
-        (found) => {
-          setPrediction(found);
-          setProblem(undefined);
-        },
-        (error: Problem) => {
-          if (!abort.signal.aborted) setProblem(error);
-        },
-      )
-      .finally(() => {
-        if (!abort.signal.aborted) setBusy(false);
-      });
-    return () => abort.abort();
-  }, [toggles, changed]);
-  return { changed, prediction, problem, busy };
-}
-
-function WhatIfText({ whatIf, before }: { whatIf: WhatIf; before: Prediction }) {
-  if (whatIf.problem) return <ProblemBox problem={whatIf.problem} />;
-  if (!whatIf.changed) return null;
-  const now = whatIf.prediction;
-  if (now === undefined) return <p role="status">The GNN is asked …</p>;
-  const flipped = now.predicted_class !== before.predicted_class;
-  return (
-    <p role="status" aria-busy={whatIf.busy}>
-      With your changes the GNN says <strong>{predictedLabel(now)}</strong> ({percent(probability(now))}):{" "}
-      {flipped ? "still another class than before." : "the class of the original graph."}
-    </p>
-  );
-}
-
-function FreezeAndAsk(
-  props: Props & {
-    answer: CounterfactualAnswer;
-    frozen: ReadonlySet<NodeId>;
-    freezing: boolean;
-    onFreezing: (on: boolean) => void;
-    onFrozen: (nodes: ReadonlySet<NodeId>) => void;
-  },
-) {
-  const [problem, setProblem] = useState<Problem>();
-  const [position, setPosition] = useState(0);
-  const nodes = props.answer.graph.nodes;
-  const ask = () => {
-    const { answer, explanation } = props;
-    const body = {
-      kind: "counterfactual",
-      gnn: explanation.gnn,
-      dataset: explanation.dataset,
-      graph: answer.molecule === null ? answer.graph : { smiles: answer.molecule.smiles },
-      ...(answer.node === null ? {} : { node: answer.node.id }),
-      ...(explanation.denoiser === null ? { explainer: "search" } : { denoiser: explanation.denoiser }),
-      constraints: { frozen_nodes: [...props.frozen] },
-    };
-    post<Explanation>("/v1/explanations", body).then((next) => navigate(`/explanations/${next.id}`), setProblem);
-  };
-  const toggle = (node: NodeId) => {
-    const next = new Set(props.frozen);
-    if (!next.delete(node)) next.add(node);
-    props.onFrozen(next);
-  };
-  return (
-    <Card title="Freeze and ask again">
-      <label class="check">
-        <input type="checkbox" checked={props.freezing} onChange={(event) => props.onFreezing(event.currentTarget.checked)} /> clicks freeze nodes
-      </label>
-      <div class="row">
-        <label>
-          Node
-          <select value={position} onChange={(event) => setPosition(Number(event.currentTarget.value))}>
-            {nodes.map((node, number) => (
-              <option key={number} value={number}>
-                {String(node.id)}
-              </option>
-            ))}
-          </select>
-        </label>
-        <button
-          type="button"
-          onClick={() => {
-            const node = nodes[position];
-            if (node !== undefined) toggle(node.id);
-          }}
-        >
-          Freeze or release
-        </button>
-      </div>
-      <p role="status">{props.frozen.size === 0 ? "Nothing is frozen." : `Frozen nodes: ${[...props.frozen].join(", ")}.`}</p>
-      <ProblemBox problem={problem} />
-      <button type="button" class="primary" disabled={props.frozen.size === 0} onClick={ask}>
-        Ask again
-      </button>
-    </Card>
   );
 }
 
@@ -316,23 +219,20 @@ function useShownGraph(answer: CounterfactualAnswer, choices: readonly Counterfa
     if (answer.graph.nodes.length <= DRAWN_NODES) return { graph: answer.graph, reduced: false };
     const ends = choices.flatMap((one) => one.edits.flatMap((edit) => [edit.source, edit.target]));
     const centres = new Set(answer.node === null ? ends : [answer.node.id, ...ends]);
+    const first = answer.graph.nodes[0];
+    if (centres.size === 0 && first !== undefined) centres.add(first.id);
     return { graph: neighbourhood(answer.graph, centres, NEIGHBOURS), reduced: true };
   }, [answer]);
 }
 
-function usePreview(gnn: string, answer: CounterfactualAnswer, shown: Shown) {
-  const [preview, setPreview] = useState<Preview>();
-  const [problem, setProblem] = useState<Problem>();
-  useEffect(() => {
-    const abort = new AbortController();
-    const molecule = shown.reduced ? null : answer.molecule;
-    const graph = molecule === null ? shown.graph : { smiles: molecule.smiles };
-    post<Preview>(`/v1/gnns/${gnn}/graph-previews`, { graph }, {}, abort.signal).then(setPreview, (error: Problem) => {
-      if (!abort.signal.aborted) setProblem(error);
-    });
-    return () => abort.abort();
-  }, [gnn, shown]);
-  return { preview, problem };
+// What was frozen for this answer, if a person froze it in the viewer.
+function frozenIn(query: URLSearchParams): Frozen {
+  try {
+    const [nodes, edges] = JSON.parse(query.get("frozen") ?? "") as [NodeId[], [NodeId, NodeId][]];
+    return frozenOf(nodes, edges);
+  } catch {
+    return NOTHING_FROZEN;
+  }
 }
 
 function describe(toggles: Toggles, graph: Graph): string {
@@ -341,8 +241,10 @@ function describe(toggles: Toggles, graph: Graph): string {
   return `Graph with ${plural(graph.nodes.length, "node")} and ${plural(texts.length, "edit")}: ${texts.join(", ")}`;
 }
 
-function sameKeys(one: Toggles, other: Toggles): boolean {
-  return one.size === other.size && [...one.keys()].every((key) => other.has(key));
+function setQuery(values: Record<string, string>): void {
+  const url = new URL(location.href);
+  for (const [name, value] of Object.entries(values)) url.searchParams.set(name, value);
+  history.replaceState(null, "", url);
 }
 
 function within(text: string | null, count: number): number {

@@ -27,6 +27,7 @@ WITHOUT_COMMAND = {
     "GET /v1/explanations/{explanation_id}/letter": "a page; the viewer links it",
     "GET /v1/explanations/{explanation_id}/report": "a page; the viewer links it",
     "POST /v1/gnns/{gnn_id}/graph-previews": "the dashboard draws graphs; `--svg` draws answers",
+    "POST /v1/explanations/{explanation_id}/what-if": "the viewer asks; `predict` reads any graph",
     **{f"{method} /v1/session": "it is for browsers" for method in ("GET", "POST", "DELETE")},
 }
 

@@ -179,6 +179,13 @@ ROWS: dict[str, Row] = {
     "POST /v1/gnns/{gnn_id}/graph-previews": Row(
         lambda ids: f"/v1/gnns/{ids.gnn}/graph-previews", lambda _: {"graph": GRAPH}
     ),
+    "POST /v1/explanations/{explanation_id}/what-if": Row(
+        lambda ids: f"/v1/explanations/{ids.explanation}/what-if",
+        lambda _: {"toggles": [["a", "b"]]},
+    ),
+    "GET /v1/explanations/{explanation_id}/nearest": Row(
+        lambda ids: f"/v1/explanations/{ids.explanation}/nearest"
+    ),
     "DELETE /v1/explanations/{explanation_id}": Row(
         lambda ids: f"/v1/explanations/{ids.explanation}"
     ),
