@@ -11,7 +11,7 @@ from d4explain.contracts.results import NodeId, ResultGraph
 from d4explain.contracts.worker_calls import CallFault
 from d4explain.gnn.edge_attributes import UsualAttributes
 from d4explain.gnn.graphs import Graph
-from store.artifacts.files import Artifacts
+from store.artifacts.artifact_store import ArtifactStore
 from worker.loading.lru_cache import LruCache
 
 _BYTES_PER_BYTE = 10  # of a parsed result, relative to its JSON
@@ -45,7 +45,7 @@ class ExplainedGraph:
 class Answers:
     """Stored answers by their digest, parsed once."""
 
-    def __init__(self, artifacts: Artifacts, cache_bytes: int) -> None:
+    def __init__(self, artifacts: ArtifactStore, cache_bytes: int) -> None:
         self._artifacts = artifacts
         self._cache = LruCache(cache_bytes, keeps_newest=True)
 
