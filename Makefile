@@ -21,7 +21,7 @@ $(SERVE_STAMP): pyproject.toml constraints.txt
 
 $(DEV_STAMP): $(SERVE_STAMP)
 	@echo 'Installing the tools for tests, checks and benchmarks into $(VENV).'
-	$(PIP_INSTALL) '.[embedded,molecules,postgres,s3,parquet,bench,dev]'
+	$(PIP_INSTALL) '.[embedded,molecules,postgres,s3,parquet,otel,bench,dev]'
 	@touch $@
 
 demo: install

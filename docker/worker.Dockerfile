@@ -9,7 +9,7 @@ WORKDIR /src
 RUN python -m venv /opt/d4explain \
     && /opt/d4explain/bin/pip install --no-cache-dir ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} torch==2.13.0
 COPY pyproject.toml constraints.txt docker/requirements.py ./
-RUN python requirements.py worker postgres s3 molecules > requirements.txt \
+RUN python requirements.py worker postgres s3 molecules otel > requirements.txt \
     && /opt/d4explain/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt
 
 # hadolint ignore=DL3006

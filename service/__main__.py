@@ -25,6 +25,7 @@ from service.http.access.key_lookup import keys_exist
 from service.http.admission import Capacity
 from service.http.origins import is_loopback
 from service.http.server_protocol import BoundedHttpProtocol
+from store import tracing
 from store.database import schema
 from store.errors import ManyMachines, SchemaMismatch, SettingsError
 from store.logs import configure
@@ -74,6 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     forbid_core_dumps()
     configure("service", settings.log_level)
+    tracing.configure("service")
     try:
         opened_store = Store.open(settings, connections=CONNECTIONS)
     except SchemaMismatch as error:
@@ -115,6 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
         finally:
             if publisher is not None:
                 publisher.close()
+            tracing.flush()
     return 0
 
 

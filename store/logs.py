@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line, with the id of the current job."""
+"""Structured logs: one JSON object per line, with the ids of the current request and job."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 current_job: ContextVar[str | None] = ContextVar("current_job", default=None)
+current_request: ContextVar[str | None] = ContextVar("current_request", default=None)
 
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 # Standard attributes of a record; all others were passed by `extra=` and are logged.
@@ -19,11 +20,22 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 @contextmanager
-def job_context(job_id: str) -> Iterator[None]:
-    """Adds this job's id to every log line inside the block."""
-    token = current_job.set(job_id)
+def request_context(request_id: str | None) -> Iterator[None]:
+    """Adds this request's id to every log line inside the block."""
+    token = current_request.set(request_id)
     try:
         yield
+    finally:
+        current_request.reset(token)
+
+
+@contextmanager
+def job_context(job_id: str, request_id: str | None = None) -> Iterator[None]:
+    """Adds this job's id, and that of the request that caused it, to every log line inside."""
+    token = current_job.set(job_id)
+    try:
+        with request_context(request_id):
+            yield
     finally:
         current_job.reset(token)
 
@@ -43,9 +55,9 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        job_id = current_job.get()
-        if job_id is not None:
-            line["job"] = job_id
+        for name, current in (("request", current_request), ("job", current_job)):
+            if current.get() is not None:
+                line[name] = current.get()
         more = vars(record)
         line |= {key: more[key] for key in sorted(more.keys() - _STANDARD)}
         if record.exc_info:

@@ -23,6 +23,7 @@ from store.database.tables.audit import Outcome
 log = logging.getLogger(__name__)
 
 REQUEST_ID = "d4explain.request_id"  # in the ASGI scope
+_MAX_REQUEST_ID = 32
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 # What a client may not do, or not to this resource. Invalid requests are mistakes, not actions.
 _REFUSED = frozenset(
@@ -63,8 +64,15 @@ def _action(scope: Scope) -> Action:
         tenant=principal.tenant,
         resource="/".join(str(part) for part in scope.get("path_params", {}).values()) or None,
         key_id=principal.key_id,
-        request_id=scope.get(REQUEST_ID),
+        request_id=_recorded(scope.get(REQUEST_ID)),
     )
+
+
+def _recorded(request_id: str | None) -> str | None:
+    """The column has 32 characters, those of a UUID without hyphens."""
+    if request_id is None or len(request_id) <= _MAX_REQUEST_ID:
+        return request_id
+    return request_id.replace("-", "")[:_MAX_REQUEST_ID]
 
 
 def _record(database: Database, refusal: Action) -> None:

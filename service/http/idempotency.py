@@ -15,6 +15,7 @@ from service.http.faults import reject
 from store.catalogue import idempotency
 from store.database import audit_entries, quotas
 from store.database.audit_entries import Action, current_action
+from store.database.origins import UNKNOWN, Origin, coming_from, current_origin
 from store.store import Store
 
 HEADER = "Idempotency-Key"
@@ -30,6 +31,7 @@ class Submission:
     body_sha256: str
     key: str | None
     action: Action | None  # what the audit log records, if it creates something
+    origin: Origin = UNKNOWN
 
     @property
     def lock_key(self) -> tuple[str, str]:
@@ -60,7 +62,7 @@ def submission_of(request: Request, tenant: str, *parts: bytes | PostedBody) -> 
             part.sha256 if isinstance(part, PostedBody) else hashlib.sha256(part).digest()
         )
     route = f"{request.method} {request.scope['path']}"
-    return Submission(tenant, route, digest.hexdigest(), key, current_action())
+    return Submission(tenant, route, digest.hexdigest(), key, current_action(), current_origin())
 
 
 def already_created(store: Store, submission: Submission) -> Created | None:
@@ -80,7 +82,7 @@ def already_created(store: Store, submission: Submission) -> Created | None:
 
 def create_once(store: Store, submission: Submission, create: Callable[[Session], str]) -> Created:
     """Runs `create`, which returns an id, in one transaction unless the key was used before."""
-    with store.database.transaction() as session:
+    with coming_from(submission.origin), store.database.transaction() as session:
         earlier = find_created(session, submission)
         if earlier is not None:
             audit_entries.note_no_change(session)

@@ -26,6 +26,7 @@ from store.catalogue.data_life.input_locks import lock_inputs
 from store.catalogue.explanations import NewExplanation
 from store.database import audit_entries, quotas
 from store.database.identifiers import new_id
+from store.database.origins import coming_from
 from store.database.sessions import OUTAGES
 from store.database.tables import Denoiser, Explanation, Job, WitnessSet
 from store.errors import NotFound
@@ -109,6 +110,7 @@ def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Commit
                     provisional=batch[index].provisional,
                     estimated_seconds=batch[index].estimated_seconds,
                     seed=batch[index].seed,
+                    origin=batch[index].submission.origin,
                 )
                 for index in new
                 for denoiser, train_job in [trained[keys[index]]]
@@ -155,7 +157,7 @@ def _get_denoiser(
     session: Session, checked: CheckedExplanation
 ) -> tuple[Denoiser | None, Job | None]:
     """The denoiser, if the explainer needs one, and its training job if that has to run first."""
-    with _report_deleted_inputs():
+    with _report_deleted_inputs(), coming_from(checked.submission.origin):
         if checked.config is None:
             lock_inputs(session, checked.gnn, checked.dataset)
             return None, None
@@ -173,7 +175,7 @@ def _get_witnesses(
     session: Session, checked: CheckedExplanation
 ) -> tuple[WitnessSet | None, Job | None]:
     """The witness set and its training job if that has to run first."""
-    with _report_deleted_inputs():
+    with _report_deleted_inputs(), coming_from(checked.submission.origin):
         return witness_sets.get_or_create(
             session,
             gnn=checked.gnn,

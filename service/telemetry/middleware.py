@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
+from http import HTTPStatus
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from d4explain.contracts.errors import printable
 from service.http.auditing import REQUEST_ID
+from service.http.faults import Fault, shown
+from service.http.problems import problem
+from store import tracing
 from store.database.identifiers import new_id
+from store.database.origins import Origin, coming_from, valid_traceparent
+from store.logs import request_context
+from store.tracing import Span
 
 log = logging.getLogger("service.access")
+
+REQUEST_ID_HEADER = "X-Request-ID"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_REQUEST_ID_RULE = "it should be 1 to 64 letters, digits, dots, hyphens and underscores"
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -58,22 +70,34 @@ class Telemetry:
             return
         started = time.perf_counter()
         status, seconds = 0, 0.0
-        request_id = new_id("req")
+        headers = Headers(scope=scope)
+        app, request_id = self.app, headers.get(REQUEST_ID_HEADER)
+        if request_id is None or not _REQUEST_ID.fullmatch(request_id):
+            if request_id is not None:
+                app = _refusal(request_id)
+            request_id = new_id("req")
         scope[REQUEST_ID] = request_id
+        span = self._span(scope, request_id, valid_traceparent(headers.get("traceparent")))
+        parent = span.traceparent or valid_traceparent(headers.get("traceparent"))
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status, seconds
             if message["type"] == "http.response.start":
                 status, seconds = message["status"], time.perf_counter() - started
-                headers = MutableHeaders(scope=message)
+                sent = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-                headers["X-Request-Id"] = request_id
+                    sent.setdefault(name, value)
+                sent[REQUEST_ID_HEADER] = request_id
             await send(message)
 
         self.metrics.running.inc()
         try:
-            await self.app(scope, receive, send_with_headers)
+            with (
+                request_context(request_id),
+                coming_from(Origin(request_id, parent)),
+                tracing.within(span),
+            ):
+                await app(scope, receive, send_with_headers)
         finally:
             self.metrics.running.dec()
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"
@@ -88,3 +112,32 @@ class Telemetry:
                 status,
                 extra={"status": status, "seconds": round(seconds, 4), "request": request_id},
             )
+            _end_span(span, method, route, status)
+
+    def _span(self, scope: Scope, request_id: str, parent: str | None) -> Span:
+        if not tracing.is_on() or scope["path"] in _DEBUG_PATHS:
+            return tracing.NO_SPAN
+        return tracing.start(
+            scope["method"],
+            kind="SERVER",
+            parent=parent,
+            attributes={"http.request.method": scope["method"], "d4.request_id": request_id},
+        )
+
+
+def _end_span(span: Span, method: str, route: str, status: int) -> None:
+    span.rename(f"{method} {route}")
+    span.set({"http.route": route, "http.response.status_code": status})
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        span.fail(str(status))
+    span.end()
+
+
+def _refusal(sent: str) -> ASGIApp:
+    fault = Fault(REQUEST_ID_HEADER, f"is {shown(sent)}; {_REQUEST_ID_RULE}", "header")
+    return problem(
+        HTTPStatus.BAD_REQUEST,
+        "invalid-request",
+        f"The header {REQUEST_ID_HEADER} is invalid: {_REQUEST_ID_RULE}.",
+        [fault],
+    )

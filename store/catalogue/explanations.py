@@ -12,6 +12,7 @@ from d4explain.contracts.job_states import EventType, JobKind, JobState, Stage
 from store.database import artifact_ledger, audit_entries
 from store.database.audit_entries import Action
 from store.database.identifiers import new_id
+from store.database.origins import Origin, current_origin
 from store.database.paging import Page, page_of
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, WitnessSet
 from store.database.tables.audit import Source
@@ -48,6 +49,7 @@ class NewExplanation(TypedDict, total=False):
     estimated_seconds: float | None  # of the final answer
     summary: JsonObject | None
     seed: int
+    origin: Origin  # if it is not that of the current request
 
 
 def create(session: Session, **new: Unpack[NewExplanation]) -> tuple[Explanation, Job]:
@@ -131,6 +133,7 @@ def _final_job(id_: str, new: NewExplanation, provisional: str | None) -> NewJob
         waiting_for_provisional=provisional,
         estimated_seconds=new.get("estimated_seconds"),
         seed=new.get("seed", 0),
+        origin=new.get("origin") or current_origin(),
         tenant=new["gnn"].tenant_id,
     )
 
@@ -147,6 +150,7 @@ def _provisional_job(id_: str, new: NewExplanation, provisional: str) -> NewJob:
         witness_set_id=None if witnesses is None else witnesses.id,
         request_digest=new["request_digest"],
         seed=new.get("seed", 0),
+        origin=new.get("origin") or current_origin(),
         tenant=new["gnn"].tenant_id,
     )
 

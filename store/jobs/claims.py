@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select, tuple_, update
@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import EventType, JobKind, JobState
 from store.database import artifact_ledger, job_series
+from store.database.origins import UNKNOWN, Origin, of_jobs
 from store.database.sessions import now, read_clock
 from store.database.tables import Job
 from store.database.tables.base import JsonObject
@@ -43,6 +44,8 @@ class Claim:
     request_digest: str | None
     checkpoint: JsonObject | None
     seed: int
+    created_at: float
+    origin: Origin = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def claim(session: Session, job_id: str, owner: str, lease_seconds: float) -> Cl
         session.flush()
         append_state(session, job)
         job_series.note_claim(session, job)
-        return _claim_of(job, owner, job.attempt)
+        return _claim_of(job, owner, job.attempt, _origins(session, [job]))
     return None
 
 
@@ -96,7 +99,8 @@ def reserve_matching(
         .with_for_update(skip_locked=True)  # another worker is claiming a locked row
     )
     reserved = _leased(session, matching, first.owner, lease_seconds)
-    return [_claim_of(job, first.owner, job.attempt + 1) for job in reserved]
+    found = _origins(session, reserved)
+    return [_claim_of(job, first.owner, job.attempt + 1, found) for job in reserved]
 
 
 def begin(session: Session, claim: Claim) -> None:
@@ -285,7 +289,11 @@ def _is_reserved(claim: Claim) -> ColumnElement[bool]:
     )
 
 
-def _claim_of(job: Job, owner: str, attempt: int) -> Claim:
+def _origins(session: Session, taken: Sequence[Job]) -> dict[str, Origin]:
+    return of_jobs(session, [job.id for job in taken])
+
+
+def _claim_of(job: Job, owner: str, attempt: int, found: Mapping[str, Origin]) -> Claim:
     return Claim(
         job_id=job.id,
         attempt=attempt,
@@ -300,6 +308,8 @@ def _claim_of(job: Job, owner: str, attempt: int) -> Claim:
         request_digest=job.request_digest,
         checkpoint=job.checkpoint,
         seed=job.seed,
+        created_at=job.created_at,
+        origin=found.get(job.id, UNKNOWN),
     )
 
 

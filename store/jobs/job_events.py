@@ -8,6 +8,7 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.job_states import EventType
+from store.database.origins import Origin
 from store.database.tables import Job, JobEvent
 from store.database.tables.base import JsonObject
 
@@ -24,11 +25,16 @@ def append_state(session: Session, job: Job) -> None:
     append(session, job, EventType.STATE, _state(job))
 
 
-def append_states(session: Session, jobs: Sequence[Job]) -> None:
-    """Like `append_state`, for several jobs in one statement."""
+def append_first_states(session: Session, jobs: Sequence[Job], origins: Sequence[Origin]) -> None:
+    """Appends the first event of new jobs, which tells their origins, in one statement."""
     rows = [
-        {"tenant_id": job.tenant_id, "job_id": job.id, "type": EventType.STATE, "data": _state(job)}
-        for job in jobs
+        {
+            "tenant_id": job.tenant_id,
+            "job_id": job.id,
+            "type": EventType.STATE,
+            "data": {**_state(job), **origin.document()},
+        }
+        for job, origin in zip(jobs, origins, strict=True)
     ]
     if rows:
         session.connection().execute(_INSERT, rows)

@@ -13,12 +13,13 @@ from d4explain.contracts.job_states import JobKind, JobState
 from store.database import artifact_ledger
 from store.database.identifiers import new_id
 from store.database.job_policy import policy_of
+from store.database.origins import Origin, current_origin
 from store.database.paging import Page, page_of
 from store.database.sessions import read_clock
 from store.database.tables import Job
 from store.database.tables.base import written
 from store.errors import NotFound
-from store.jobs.job_events import append_states
+from store.jobs.job_events import append_first_states
 
 # The newest format of jobs that this program writes and reads. Raise it with a change that workers
 # of earlier versions would misread: a new kind, or a field that they must not ignore.
@@ -53,6 +54,7 @@ class NewJob(TypedDict, total=False):
     retry_of: str | None
     seed: int
     priority: int
+    origin: Origin  # if it is not that of the current request
     tenant: Required[str]
 
 
@@ -105,7 +107,7 @@ def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
     ]
     session.connection().execute(_INSERT, rows)
     jobs = [written(Job, row) for row in rows]
-    append_states(session, jobs)
+    append_first_states(session, jobs, [new.get("origin") or current_origin() for new in several])
     for job in jobs:
         artifact_ledger.refer(session, job.tenant_id, job.request_digest)
     return jobs

@@ -6,13 +6,14 @@ A claimed delivery has a lease. If its worker dies, another one sends it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from sqlalchemy import ColumnElement, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.webhooks import DeliveryState, SendFailure
+from store.database.origins import UNKNOWN, Origin, of_jobs
 from store.database.paging import Page, page_of
 from store.database.sessions import now, read_clock
 from store.database.tables.base import JsonObject
@@ -47,6 +48,8 @@ class ClaimedDelivery:
     secrets: tuple[str, ...]  # all of them sign
     body: str
     claimed_at: float
+    job_id: str
+    origin: Origin = UNKNOWN  # of the job
 
 
 @dataclass(frozen=True)
@@ -118,10 +121,12 @@ def claim(
                 secrets=_secrets(webhook, at),
                 body=delivery.body,
                 claimed_at=at,
+                job_id=delivery.job_id,
             )
         )
     session.flush()
-    return claimed
+    found = of_jobs(session, [one.job_id for one in claimed])
+    return [replace(one, origin=found.get(one.job_id, UNKNOWN)) for one in claimed]
 
 
 def record(

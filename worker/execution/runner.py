@@ -17,11 +17,13 @@ from store.errors import LeaseLost
 from store.jobs import FairGroup, JobKind, Queue
 from store.store import Store
 from worker.execution.attempt_endings import EndingWriter, failed, finished, released, stopped
+from worker.execution.attempt_spans import attempt_span, fail_attempt
 from worker.execution.claimed_jobs import ClaimedJob, TimeSlice
 from worker.execution.control import Stopped, StopReason
 from worker.execution.failures import ARTIFACTS_UNAVAILABLE, DISK_FULL, Failure, failure_of
 from worker.execution.fair_scheduler import FairScheduler
 from worker.execution.handler_api import Handler, HandlerContext
+from worker.execution.phases import Phases
 from worker.execution.watchdog import Deadlines, Watchdog
 from worker.loading.library import Library
 
@@ -146,14 +148,16 @@ class Runner:
                 time_slice, endings, claimed_job, reason
             ),
         )
-        with self._running(time_slice), watchdog:
+        context = logs.job_context(claim.job_id, claim.origin.request_id)
+        with context, self._running(time_slice), watchdog:
             self._run_claimed_jobs(time_slice, endings)
         self._scheduler.mark_served(FairGroup(claim.tenant, claim.kind, claim.denoiser_id))
 
     def _run_claimed_jobs(self, time_slice: TimeSlice, endings: EndingWriter) -> None:
         try:
             while (claimed_job := time_slice.next()) is not None:
-                with logs.job_context(claimed_job.job_id):
+                claim = claimed_job.claim
+                with logs.job_context(claim.job_id, claim.origin.request_id), attempt_span(claim):
                     self._run_attempt(claimed_job, time_slice, endings)
                 if not time_slice.has_waiting:
                     endings.write()
@@ -201,7 +205,7 @@ class Runner:
     def _run_attempt(
         self, claimed_job: ClaimedJob, time_slice: TimeSlice, endings: EndingWriter
     ) -> None:
-        claim, control = claimed_job.claim, claimed_job.control
+        claim, control, phases = claimed_job.claim, claimed_job.control, Phases()
         try:
             if self._shutting_down:
                 control.stop(StopReason.SHUTDOWN)
@@ -211,10 +215,10 @@ class Runner:
             if not claimed_job.has_begun:
                 endings.begin(claimed_job)
             log.info("Starting attempt %d of a %s job", claim.attempt, claim.kind)
-            context = HandlerContext(claim, control, self._store, self._library)
+            context = HandlerContext(claim, control, self._store, self._library, phases)
             output = self._handlers[claim.kind](context)
-            context.phases.end()
-            endings.add(finished(claimed_job, output, context.phases.seconds))
+            phases.end()
+            endings.add(finished(claimed_job, output, phases.seconds))
             log.info("Attempt succeeded")
         except LeaseLost:
             endings.add(stopped(claimed_job, StopReason.LEASE_LOST))
@@ -229,6 +233,7 @@ class Runner:
             elif failure.kind == ARTIFACTS_UNAVAILABLE:
                 failure = self._artifact_failure(failure)
             log.warning("Attempt failed: %s", failure.message, exc_info=True)
+            fail_attempt(failure.kind)
             self._library.clear()  # the cache may be the reason for a lack of memory
             endings.add(failed(claimed_job, failure))
             if failure.unsound_process:
@@ -236,6 +241,7 @@ class Runner:
                 endings.write()
                 self._exit_process(_ERROR_EXIT_CODE)
         finally:
+            phases.end()
             time_slice.attempts_done += 1
 
     def _disk_failure(self, failure: Failure) -> Failure:

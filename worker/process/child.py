@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from d4explain.contracts.job_states import Queue
 from d4explain.gnn.device import choose_device, keep_freed_memory
+from store import tracing
 from store.jobs import workers
 from store.process_limits import (
     cpu_limit,
@@ -59,6 +60,7 @@ class Child:
     def sign_off(self) -> None:
         """Removes this worker from the list of live workers."""
         self.signed_off.set()
+        tracing.flush()
         try:
             with self.store.database.transaction() as session:
                 workers.leave(session, self.name)
@@ -99,6 +101,7 @@ def start(hostname: str, shutdown_listener: ShutdownListener) -> None:
     torch.set_num_threads(_thread_count(settings))
     keep_freed_memory()
     queues = tuple(Queue(name) for name in os.environ[QUEUES_VARIABLE].split(","))
+    tracing.configure("worker")
     _current = build(settings, hostname, queues)
     if _current.device == "cpu":  # CUDA reserves more address space than there is memory
         limit_own_memory()

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
+from store import tracing
 from store.database.sessions import Database
 from store.outgoing_urls import webhook_rules
 from store.queue.job_notifications import JobNotifications
@@ -41,6 +42,7 @@ def delivering(settings: Settings) -> Iterator[None]:
     if not settings.webhook_hosts or settings.redis_url is None:
         yield
         return
+    tracing.configure("webhooks")
     database = Database(settings.database_url, connections=_CONNECTIONS)
     loop = DeliveryLoop(settings, database, JobNotifications(settings.redis_url))
     thread = threading.Thread(target=loop.run, name="webhooks", daemon=True)
@@ -51,6 +53,7 @@ def delivering(settings: Settings) -> Iterator[None]:
         loop.stop()
         thread.join(SEND_SECONDS + _POLL_SECONDS)
         database.close()
+        tracing.flush()
 
 
 class DeliveryLoop:

@@ -45,6 +45,7 @@ def claimed(url: str, *secrets: str) -> ClaimedDelivery:
         secrets=secrets or (new_secret(),),
         body=BODY,
         claimed_at=time.time(),
+        job_id="job_1",
     )
 
 
