@@ -22,6 +22,7 @@ from bench.counterfactuals.comparison import compare_methods
 from bench.counterfactuals.dump import dump
 from bench.counterfactuals.instances import InstancePart, select_instances
 from bench.counterfactuals.methods import BELIEVABILITY, METHODS
+from bench.counterfactuals.paired import compare_dumps
 from bench.counterfactuals.runs import CounterfactualRun
 from bench.data.splits import DataError
 from bench.data.tasks import TASKS, Task, load_task
@@ -40,6 +41,7 @@ from bench.report.tables import (
     counterfactual_tables,
     gnn_table,
     judge_table,
+    paired_table,
     paper_table,
     robustness_table,
     speed_table,
@@ -147,6 +149,21 @@ def counterfactual(
     if dump_to is not None:
         dump(dump_to, target, comparison.instances, comparison.answers)
         console.print(f"Written GNN, instances and edits to {dump_to}")
+
+
+@app.command()
+def paired(
+    before: Annotated[Path, typer.Argument(help="folder of `counterfactual --dump`")],
+    after: Annotated[Path, typer.Argument(help="another one, with the same GNN and instances")],
+    seed: Seed = 0,
+) -> None:
+    """Compare the AUC of two dumps, for example of two commits, instance by instance."""
+    try:
+        rows = compare_dumps(before, after, seed=seed)
+    except (DataError, OSError) as error:
+        console.print(f"[red]{error}[/]")
+        raise typer.Exit(2) from None
+    console.print(paired_table(rows))
 
 
 @app.command()

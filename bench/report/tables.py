@@ -11,6 +11,7 @@ from rich.table import Table
 from bench.classes.figures import ClassRow
 from bench.counterfactuals.c2st import Distinguishability
 from bench.counterfactuals.figures import CounterfactualRow, EditDetail
+from bench.counterfactuals.paired import PairedAuc
 from bench.robustness.comparison import RobustnessRow
 from bench.speed import section
 
@@ -147,6 +148,17 @@ def believability_table(
     if untouched is not None:
         figures = _interval(untouched.auc, untouched.low, untouched.high)
         table.add_row("untouched", *["-"] * 5, figures, *["-"] * 3)
+    return table
+
+
+def paired_table(rows: Sequence[PairedAuc]) -> Table:
+    table = Table(title="Strict AUC, with the 95 % interval of the paired change")
+    _add_columns(table, ["method", "instances", "before", "after", "change"])
+    for row in rows:
+        change = f"{row.change:+.4f} ({row.low:+.4f} to {row.high:+.4f})"
+        table.add_row(
+            row.method, str(row.instances), f"{row.before:.4f}", f"{row.after:.4f}", change
+        )
     return table
 
 
