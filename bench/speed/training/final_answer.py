@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -21,9 +21,8 @@ from bench.json_files import write_json
 from bench.progress import OnProgress
 from bench.report.provenance import code_digest
 from bench.speed.section import Figures, Section, Table
-from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
-from models.diffusion.recipes import Objective, Recipe, recipe_for
+from models.diffusion.recipes import Objective, recipe_for
 from models.training.make_trainer import make_trainer
 from models.witnesses.witness_set import Role, WitnessProgress, train_witnesses
 
@@ -119,64 +118,79 @@ def _costs(name: str, seed: int, on_progress: OnProgress) -> TrainingCosts:
     if most is not None:
         task = replace(task, train=task.train.select(torch.arange(most)))
     target = load_target_gnn(task, seed, lambda report: None)
-    file = _cache_file(target, seed)
-    if not file.is_file():
-        measured = _measure(task, target.gnn, seed, on_progress)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_json(file, asdict(measured))
-    cached = json.loads(file.read_text())
-    cached |= {key: WitnessCost(**cached[key]) for key in ("witnesses", "all_epochs")}
-    return TrainingCosts(**cached)
 
-
-def _cache_file(target: TargetGnn, seed: int) -> Path:
-    key = json.dumps([target.folder.name, seed, code_digest(_CODE)])
-    digest = hashlib.sha256(key.encode()).hexdigest()[:12]
-    return CACHE / "final_answer" / f"{target.folder.name}-{digest}.json"
-
-
-def _measure(task: Task, gnn: Gnn, seed: int, on_progress: OnProgress) -> TrainingCosts:
-    graphs, labels = task.train.graphs, task.train.labels
-    unseen = [*task.validation.graphs, *task.test.graphs][:_UNSEEN]
-    recipe = recipe_for(Objective.COUNTERFACTUAL)
-    steps, seconds = _denoiser(graphs, gnn, recipe, seed, on_progress)
+    def cached(what: str, compute: Callable[[], dict[str, float]]) -> dict[str, float]:
+        file = _cache_folder(target, seed) / f"{what}.json"
+        if not file.is_file():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_json(file, compute())
+        known: dict[str, float] = json.loads(file.read_text())
+        return known
 
     def witnesses(*, stops_early: bool) -> WitnessCost:
-        def show(progress: WitnessProgress) -> None:
-            label = f"{task.name}: witness {progress.finished + 1} of {progress.total}"
-            on_progress(label, progress.epoch, progress.epochs)
-
-        started = time.process_time()
-        trained = train_witnesses(
-            gnn, graphs, labels, seed=seed, device=_CPU, stops_early=stops_early, on_progress=show
+        what = "witnesses" if stops_early else "all-epochs"
+        return WitnessCost(
+            **cached(
+                what,
+                lambda: asdict(
+                    _witnesses(task, target.gnn, seed, on_progress, stops_early=stops_early)
+                ),
+            )
         )
-        spent = time.process_time() - started
-        by_gnn = predict(gnn, unseen, _CPU).argmax(dim=1)
 
-        def agreement(role: Role) -> float:
-            networks = [one.gnn for one in trained.witnesses if one.plan.role is role]
-            answers = [predict(network, unseen, _CPU).argmax(dim=1) for network in networks]
-            return fmean(float((own == by_gnn).double().mean()) for own in answers)
-
-        return WitnessCost(spent, agreement(Role.SELECTION), agreement(Role.JUDGE))
-
+    denoiser = cached("denoiser", lambda: _denoiser(task, target.gnn, seed, on_progress))
+    steps, seconds = int(denoiser["steps"]), denoiser["seconds"]
     return TrainingCosts(
-        graphs=len(graphs),
+        graphs=len(task.train.graphs),
         steps=steps,
         denoiser=seconds,
-        all_steps=seconds * recipe.steps / steps,
+        all_steps=seconds * recipe_for(Objective.COUNTERFACTUAL).steps / steps,
         witnesses=witnesses(stops_early=True),
         all_epochs=witnesses(stops_early=False),
     )
 
 
-def _denoiser(
-    graphs: Sequence[Graph], gnn: Gnn, recipe: Recipe, seed: int, on_progress: OnProgress
-) -> tuple[int, float]:
-    """The steps and CPU seconds of a training with stopping."""
+def _cache_folder(target: TargetGnn, seed: int) -> Path:
+    key = json.dumps([target.folder.name, seed, code_digest(_CODE)])
+    digest = hashlib.sha256(key.encode()).hexdigest()[:12]
+    return CACHE / "final_answer" / f"{target.folder.name}-{digest}"
+
+
+def _witnesses(
+    task: Task, gnn: Gnn, seed: int, on_progress: OnProgress, *, stops_early: bool
+) -> WitnessCost:
+    def show(progress: WitnessProgress) -> None:
+        label = f"{task.name}: witness {progress.finished + 1} of {progress.total}"
+        on_progress(label, progress.epoch, progress.epochs)
+
     started = time.process_time()
-    trainer = make_trainer(graphs, gnn, recipe, seed=seed, device=_CPU)
+    trained = train_witnesses(
+        gnn,
+        task.train.graphs,
+        task.train.labels,
+        seed=seed,
+        device=_CPU,
+        stops_early=stops_early,
+        on_progress=show,
+    )
+    seconds = time.process_time() - started
+    unseen = [*task.validation.graphs, *task.test.graphs][:_UNSEEN]
+    by_gnn = predict(gnn, unseen, _CPU).argmax(dim=1)
+
+    def agreement(role: Role) -> float:
+        networks = [one.gnn for one in trained.witnesses if one.plan.role is role]
+        answers = [predict(network, unseen, _CPU).argmax(dim=1) for network in networks]
+        return fmean(float((own == by_gnn).double().mean()) for own in answers)
+
+    return WitnessCost(seconds, agreement(Role.SELECTION), agreement(Role.JUDGE))
+
+
+def _denoiser(task: Task, gnn: Gnn, seed: int, on_progress: OnProgress) -> dict[str, float]:
+    """The steps and CPU seconds of a training with stopping."""
+    recipe = recipe_for(Objective.COUNTERFACTUAL)
+    started = time.process_time()
+    trainer = make_trainer(task.train.graphs, gnn, recipe, seed=seed, device=_CPU)
     for last in trainer.run():
-        on_progress("training the denoiser", last.step, recipe.steps)
+        on_progress(f"{task.name}: the denoiser", last.step, recipe.steps)
     trainer.denoiser()  # calibrates it
-    return last.step, time.process_time() - started
+    return {"steps": last.step, "seconds": time.process_time() - started}
