@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import torch
 import typer
@@ -21,11 +21,20 @@ from bench.console import command_line, console, show_progress, write_rows
 from bench.counterfactuals.comparison import compare_methods
 from bench.counterfactuals.dump import dump
 from bench.counterfactuals.instances import InstancePart, select_instances
-from bench.counterfactuals.methods import BELIEVABILITY, METHODS
+from bench.counterfactuals.methods import BELIEVABILITY, METHODS, SEARCHES
 from bench.counterfactuals.paired import compare_dumps
 from bench.counterfactuals.runs import CounterfactualRun
 from bench.data.splits import DataError
 from bench.data.tasks import TASKS, Task, load_task
+from bench.explainers.rows import COMMAND as TABLES_COMMAND
+from bench.explainers.rows import DATASETS as TABLE_DATASETS
+from bench.explainers.rows import KEYS as TABLE_KEYS
+from bench.explainers.rows import METHODS as TABLE_METHODS
+from bench.explainers.rows import missing_rows
+from bench.explainers.sanity import DATASETS as SANITY_DATASETS
+from bench.explainers.sanity import KEYS as SANITY_KEYS
+from bench.explainers.sanity import sanity_row
+from bench.explainers.tables import run_time, table_1, table_2, verdicts
 from bench.gnns.recipes import SECONDS
 from bench.gnns.target_gnns import TargetGnn, load_target_gnn
 from bench.gnns.training import show_epochs
@@ -34,7 +43,7 @@ from bench.paper.sizes import PREFIX as SIZES_PREFIX
 from bench.paper.sizes import chosen_size, measure_sizes, recipe_of
 from bench.report.provenance import provenance
 from bench.report.report import RESULTS_PAGE, write_report
-from bench.report.results_store import append_rows, merge_rows
+from bench.report.results_store import Row, append_rows, merge_rows, read_results
 from bench.report.tables import (
     believability_table,
     class_tables,
@@ -56,6 +65,19 @@ from bench.speed.section import Figures, Section, figures_table, result_row
 from bench.typicality.comparison import DATASETS as TYPICALITY_DATASETS
 from bench.typicality.comparison import measure_typicality
 from models.diffusion.paper.recipe import PRINTED_SIZES
+from models.explainers.catalogue import EXPLAINERS, ExplainerName
+
+TableSets = Annotated[
+    list[str] | None, typer.Option("--dataset", help="repeatable; default: the paper's eight")
+]
+TableMethods = Annotated[
+    list[str] | None, typer.Option("--method", help="repeatable; default: all rows")
+]
+TableBudget = Annotated[float, typer.Option(help="training seconds of the denoiser")]
+TableTest = Annotated[int, typer.Option(min=1, help="held-out graphs or nodes to explain")]
+TableSeeds = Annotated[
+    list[int] | None, typer.Option("--seed", help="repeatable; default: 0, 1 and 2")
+]
 
 app = typer.Typer(add_completion=False, help=__doc__, no_args_is_help=True)
 
@@ -109,7 +131,7 @@ def counterfactual(
         InstancePart, typer.Option(help="part to explain; choose settings on validation instances")
     ] = InstancePart.TEST,
     method: Annotated[
-        list[str] | None, typer.Option(help="repeatable; default: all methods")
+        list[str] | None, typer.Option(help="repeatable; default: ours and plain searches")
     ] = None,
     seed: Seed = 0,
     json_file: Json = None,
@@ -123,7 +145,7 @@ def counterfactual(
     if save and instances is not InstancePart.TEST:
         console.print("[red]--keep saves results for the report, which shows test instances.[/]")
         raise typer.Exit(2)
-    names = _select(method, METHODS)
+    names = _select(method, METHODS) if method else list(SEARCHES)
     task = _task(dataset, seed)
     target = _target(task, seed, SECONDS)
     with show_progress() as on_progress:
@@ -341,6 +363,87 @@ def robustness(
     write_rows(context, documents, json_file, save)
 
 
+@app.command()
+def table1(
+    context: typer.Context,
+    *,
+    dataset: TableSets = None,
+    method: TableMethods = None,
+    budget: TableBudget = 60,
+    test: TableTest = 60,
+    seed: TableSeeds = None,
+) -> None:
+    """The paper's Table 1: CF-ACC and fidelity AUC of all explainers. Saves each row; resumes."""
+    rows = _paper_rows(context, dataset, method, budget=budget, test=test, seeds=seed)
+    _print_markdown(table_1(rows), *verdicts(rows))
+
+
+@app.command()
+def table2(
+    context: typer.Context,
+    *,
+    dataset: TableSets = None,
+    method: TableMethods = None,
+    budget: TableBudget = 60,
+    test: TableTest = 60,
+    seed: TableSeeds = None,
+) -> None:
+    """The paper's Table 2: MMD, with transfer, C2ST and CPU time. The rows are those of Table 1."""
+    rows = _paper_rows(context, dataset, method, budget=budget, test=test, seeds=seed)
+    _print_markdown(table_2(rows), *verdicts(rows))
+
+
+@app.command()
+def runtime(
+    context: typer.Context,
+    *,
+    dataset: TableSets = None,
+    method: TableMethods = None,
+    budget: TableBudget = 60,
+    test: TableTest = 60,
+    seed: TableSeeds = None,
+) -> None:
+    """The paper's run times: CPU seconds per instance. The rows are those of Table 1."""
+    _print_markdown(
+        run_time(_paper_rows(context, dataset, method, budget=budget, test=test, seeds=seed))
+    )
+
+
+@app.command()
+def sanity(
+    context: typer.Context,
+    *,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="repeatable; default: both sets with known motifs")
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="repeatable; default: all explainers")
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=1, help="nodes of motifs to explain")] = 60,
+    seed: Seed = 0,
+    save: Save = False,
+) -> None:
+    """Do the explainers find the motif that decides? Beside the figures of their own papers."""
+    for name in dataset or SANITY_DATASETS:
+        task = _task(name, seed)
+        target = _target(task, seed, SECONDS)
+        for explainer in _select(method, list(EXPLAINERS)):
+            with show_progress() as on_progress:
+                row = sanity_row(
+                    task,
+                    target.gnn,
+                    cast(ExplainerName, explainer),
+                    nodes=nodes,
+                    seed=seed,
+                    on_progress=on_progress,
+                )
+            console.print(asdict(row))
+            if save:
+                command = command_line(context)
+                saved = {**asdict(row), **provenance(seed), "command": command}
+                merge_rows("sanity", [saved], SANITY_KEYS)
+
+
 @app.command("paper-sizes")
 def paper_sizes(
     context: typer.Context,
@@ -496,6 +599,45 @@ def report() -> None:
     results = write_report()
     count = sum(map(len, results.by_command.values()))
     console.print(f"Written {RESULTS_PAGE} from {count} saved rows")
+
+
+def _paper_rows(
+    context: typer.Context,
+    datasets: list[str] | None,
+    methods: list[str] | None,
+    *,
+    budget: float,
+    test: int,
+    seeds: list[int] | None,
+) -> list[Row]:
+    """The rows of the paper's tables; measures and saves those that are missing."""
+    wanted = _select(methods, TABLE_METHODS)
+    rows: list[Row] = []
+    for name in datasets or TABLE_DATASETS:
+        for seed in seeds or (0, 1, 2):
+            task = _task(name, seed)
+            target = _target(task, seed, SECONDS)
+            saved = read_results().rows(TABLES_COMMAND, task.name)
+            with show_progress() as on_progress:
+                for row in missing_rows(
+                    task,
+                    target,
+                    wanted,
+                    saved,
+                    budget=budget,
+                    test=test,
+                    seed=seed,
+                    on_progress=on_progress,
+                ):
+                    command = command_line(context)
+                    merge_rows(TABLES_COMMAND, [{**row, "command": command}], TABLE_KEYS)
+        rows += read_results().rows(TABLES_COMMAND, task.name)
+    return rows
+
+
+def _print_markdown(*parts: str) -> None:
+    for part in parts:
+        console.print(part, markup=False, soft_wrap=True)
 
 
 def _print_section(name: str, section: Section[Figures]) -> None:

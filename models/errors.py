@@ -44,3 +44,12 @@ class NoGradientsError(RefusedError):
             f"the explainer {explainer!r} needs the gradients of the GNN; a GNN behind a URL or "
             "with a plug-in layer without a dense form has none"
         )
+
+
+class NothingToLearnError(RefusedError):
+    """An explainer that learns found nothing to learn from in the reference set."""
+
+    def __init__(self, explainer: str, graphs: int, lack: str) -> None:
+        super().__init__(
+            f"the explainer {explainer!r} cannot learn from {graphs} reference graphs: {lack}"
+        )

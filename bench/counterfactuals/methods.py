@@ -20,6 +20,8 @@ data. It uses no denoiser; a request with one gets the same answers. Its ablatio
 
 `…_purified` and `…_typical` choose among the alternatives of a method by the denoiser (`criteria`).
 
+The explainers of `models.explainers` have their names there.
+
 `d4_paper` is the paper's method as printed, except that it takes the smallest flip among a hundred
 graphs sampled from its edge probabilities. `d4_paper_one_sample` draws one graph;
 `d4_paper_threshold` and `d4_paper_ranked` decide edges otherwise
@@ -34,22 +36,34 @@ from enum import Enum
 
 import torch
 
-from bench.counterfactuals.baselines import BaselineOutcome, greedy, random_edits
 from bench.counterfactuals.instances import CPU, EditableInstance, deletion_rules
 from bench.paper.sizes import affordable_recipe
-from d4explain.gnn.network import Gnn
+from d4explain.gnn.network import Gnn, predict
 from models.counterfactual.believable.search import BelievableConfig
 from models.counterfactual.edit_ranking import EffectSource
 from models.counterfactual.explain import CounterfactualConfig, explain
+from models.counterfactual.oracle import CounterfactualOracle, FlipGoal
 from models.counterfactual.panel import Panel
 from models.counterfactual.paper.proposals import Decision, PaperSampling
 from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.recipes import Objective, PaperRecipe, Recipe, recipe_for
-from models.metrics.scores import changed_pairs
+from models.explainers.catalogue import EXPLAINERS
+from models.explainers.curve import counterfactual_curve
+from models.explainers.interface import Explainer
+from models.graphs.edits import EditSpace
+from models.metrics.scores import fidelity
 
 ALTERNATIVES = 5
 Pair = tuple[int, int]
 Edits = tuple[Pair, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One edited graph of an explainer's curve, whether or not it flips the GNN."""
+
+    edits: int
+    fidelity: float
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,7 @@ class Answer:
     found: tuple[Edits, ...]
     gnn_evaluations: int
     gnn_gradients: int
+    steps: tuple[Step, ...] = ()  # by number of edits; methods that return flips only have none
 
 
 Method = Callable[[EditableInstance, int], Answer]  # instance, seed
@@ -172,8 +187,12 @@ CHOSEN_METHODS = {
     "believable_purified": ChosenMethod("believable", Criterion.PURIFICATION, False),
     "believable_typical": ChosenMethod("believable", Criterion.TYPICALITY, False),
 }
-PLAIN_METHODS = ("greedy", "greedy_delete", "random")
-METHODS = (*DIFFUSION_METHODS, *BELIEVABLE_METHODS, *CHOSEN_METHODS, *PLAIN_METHODS)
+# Of `models.explainers`; `greedy_delete` is `greedy` that only removes edges.
+DELETES_ONLY = {"greedy_delete": "greedy"}
+EXPLAINER_METHODS = (*EXPLAINERS, *DELETES_ONLY)
+METHODS = (*DIFFUSION_METHODS, *BELIEVABLE_METHODS, *CHOSEN_METHODS, *EXPLAINER_METHODS)
+# Those of `python -m bench counterfactual`, unless it names some; the tables of the paper have all.
+SEARCHES = tuple(name for name in METHODS if name in ("greedy", "random") or name not in EXPLAINERS)
 # Those of `python -m bench believable`, as far as the report shows them.
 BELIEVABILITY = (
     *("believable", "believable_any_pattern", "believable_any_structure"),
@@ -208,27 +227,25 @@ def diffusion_method(
     return method
 
 
-def plain_method(gnn: Gnn, name: str) -> Method:
-    searches: dict[str, Callable[[EditableInstance, int], BaselineOutcome]] = {
-        "greedy": lambda instance, _: greedy(gnn, instance.graph, instance.rules, device=CPU),
-        "greedy_delete": lambda instance, _: greedy(
-            gnn, instance.graph, deletion_rules(instance), device=CPU
-        ),
-        "random": lambda instance, seed: random_edits(
-            gnn,
-            instance.graph,
-            instance.rules,
-            generator=torch.Generator().manual_seed(seed),
-            device=CPU,
-        ),
-    }
-    search = searches[name]
+def explainer_method(gnn: Gnn, explainer: Explainer, *, adds: bool = True) -> Method:
+    """The smallest flip on the explainer's curve, and the fidelity along the curve."""
 
     def method(instance: EditableInstance, seed: int) -> Answer:
-        outcome = search(instance, seed)
-        if outcome.graph is None:
-            return Answer((), outcome.gnn_evaluations, 0)
-        toggled = sorted(changed_pairs(instance.graph, outcome.graph))
-        return Answer((tuple(toggled),), outcome.gnn_evaluations, 0)
+        rules = instance.rules if adds else deletion_rules(instance)
+        space = EditSpace.of(instance.graph, rules)
+        goal = FlipGoal(int(predict(gnn, [instance.graph], CPU)[0].argmax()), None)
+        oracle = CounterfactualOracle(gnn, space, goal, CPU)
+        generator = torch.Generator().manual_seed(seed)
+        curve = counterfactual_curve(oracle, explainer.explain(oracle, generator), generator)
+        steps = tuple(
+            Step(len(step.edits), fidelity(curve.before, step.probabilities))
+            for step in curve.steps
+        )
+        flip = curve.smallest_flip
+        found: tuple[Edits, ...] = ()
+        if flip is not None:
+            ends = space.sources.tolist(), space.targets.tolist()
+            found = (tuple((ends[0][pair], ends[1][pair]) for pair in flip.edits),)
+        return Answer(found, oracle.evaluations + 1, oracle.gradient_count, steps)
 
     return method

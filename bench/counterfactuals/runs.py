@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
@@ -23,14 +23,16 @@ from bench.counterfactuals.instances import CPU, EditableInstance, fewest_edits,
 from bench.counterfactuals.methods import (
     BELIEVABLE_METHODS,
     CHOSEN_METHODS,
+    DELETES_ONLY,
     DIFFUSION_METHODS,
     BelievableMethod,
     ChosenMethod,
     DenoiserKind,
     Edits,
     Method,
+    Step,
     diffusion_method,
-    plain_method,
+    explainer_method,
 )
 from bench.counterfactuals.witnesses import load_panel
 from bench.data.digests import graphs_digest
@@ -43,6 +45,7 @@ from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.stored_denoisers import load_denoiser
+from models.explainers.catalogue import ExplainerName, make_explainer
 from models.graphs.neighbourhoods import verify_on_whole
 
 
@@ -69,7 +72,7 @@ class CounterfactualRun:
         self.budget = budget
         self.seed = seed
         self._dataset = dataset
-        self._reference = reference
+        self.reference = reference
         self._on_progress = on_progress
         self._whole = whole
         self._cache = cache
@@ -96,6 +99,7 @@ class CounterfactualRun:
                 answer["gnn_gradients"],
                 answer["cpu_seconds"],
                 answer["refuted"],
+                tuple(Step(edits, fidelity) for edits, fidelity in answer["steps"]),
             )
             for instance, answer in zip(self.instances, cached["answers"], strict=True)
         ]
@@ -119,6 +123,7 @@ class CounterfactualRun:
                     "gnn_gradients": answer.gnn_gradients,
                     "cpu_seconds": answer.cpu_seconds,
                     "refuted": answer.refuted,
+                    "steps": [],
                 }
                 for answer in ordered
             ],
@@ -156,6 +161,7 @@ class CounterfactualRun:
                     "gnn_gradients": answer.gnn_gradients,
                     "cpu_seconds": seconds,
                     "refuted": len(answer.found) - len(valid),
+                    "steps": [[step.edits, step.fidelity] for step in answer.steps],
                 }
             )
             write_json(partial, answers)
@@ -170,17 +176,30 @@ class CounterfactualRun:
         if name in BELIEVABLE_METHODS:
             return self._believable(BELIEVABLE_METHODS[name])
         if name not in DIFFUSION_METHODS:
-            return plain_method(self.target.gnn, name), 0.0
+            return self._explainer(name)
         diffusion = DIFFUSION_METHODS[name]
         denoiser, seconds = None, 0.0
         if diffusion.denoiser is not None:
             denoiser, seconds = self.denoiser(diffusion.denoiser)
         return diffusion_method(self.target.gnn, denoiser, diffusion.config), seconds
 
+    def _explainer(self, name: str) -> tuple[Method, float]:
+        """An explainer of `models.explainers`, and the CPU seconds of its training."""
+        started = time.process_time()
+        explainer = make_explainer(
+            cast(ExplainerName, DELETES_ONLY.get(name, name)),
+            self.target.gnn,
+            self.reference,
+            seed=self.seed,
+            device=CPU,
+        )
+        seconds = time.process_time() - started
+        return explainer_method(self.target.gnn, explainer, adds=name not in DELETES_ONLY), seconds
+
     def _believable(self, method: BelievableMethod) -> tuple[Method, float]:
         panel, seconds = load_panel(
             self.target.gnn,
-            self._reference,
+            self.reference,
             self._cache / "witnesses" / self.target.folder.name,
             seed=self.seed,
             on_progress=self._on_progress,
@@ -191,12 +210,12 @@ class CounterfactualRun:
         """Load or train a denoiser; return it with the seconds of its training."""
         training_code = code_digest(imported_by("models/training/make_trainer.py"))
         recipe = kind.recipe(self._dataset)
-        name = self._cache_name(repr(recipe), len(self._reference), training_code)
+        name = self._cache_name(repr(recipe), len(self.reference), training_code)
         file = self._denoisers / f"{name}-{kind.value}.safetensors"
         if not file.is_file():
             denoiser, seconds = train_within(
                 self.budget,
-                self._reference,
+                self.reference,
                 self.target.gnn,
                 lambda steps: kind.recipe(self._dataset, steps),
                 seed=self.seed,

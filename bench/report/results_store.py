@@ -14,6 +14,8 @@ COMMANDS = (
     "gnns",
     "counterfactual",
     "believable",
+    "sanity",
+    "explainers",
     "paper",
     "paper_sizes",
     "classes",

@@ -80,6 +80,8 @@ class NoisyComparison:
 def top_k_accuracy(original: Sequence[Edit], after_noise: Sequence[Edit], k: int) -> float:
     """Share of the first `k` edits of `original` that occur anywhere in `after_noise`."""
     first = original[:k]
+    if not first:
+        return float(not after_noise)  # an explainer without an answer
     return sum(edit in after_noise for edit in first) / len(first)
 
 
@@ -159,7 +161,8 @@ class RobustnessRun:
 
     def _ranking(self, name: str) -> Ranking:
         denoiser = self._run.denoiser(DenoiserKind.OURS)[0] if name in WITH_DENOISER else None
-        return make_ranking(name, self._run.target.gnn, denoiser)
+        run = self._run
+        return make_ranking(name, run.target.gnn, denoiser, run.reference, run.seed)
 
 
 def robustness_rows(

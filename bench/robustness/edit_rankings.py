@@ -4,48 +4,58 @@
   fewest edits that `explain` needs for a flip replace its last ones.
 - `d4_answers`: the edits that `explain` returns, best answer first, then as `d4`.
 - `greedy`: in the order of greedy search, continued after the flip.
-- `gnnexplainer`: removals only, most important edges first.
-- `random`: seeded random order.
+- the other explainers of `models.explainers`: as their counterfactual curves, so removals only for
+  those that score edges; `cf-gnnexplainer` returns the edits of its smallest flip.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import cast
 
 import torch
 
 from bench.counterfactuals.instances import CPU
 from bench.counterfactuals.methods import ALTERNATIVES
-from bench.robustness.gnn_explainer import edge_importance
 from bench.robustness.smoothing import Smoothing, smoothed_scores
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from models.counterfactual.explain import CounterfactualConfig, explain
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal
 from models.diffusion.edge_denoiser import EdgeDenoiser
+from models.explainers.catalogue import EXPLAINERS, ExplainerName, make_explainer
+from models.explainers.curve import counterfactual_curve, edit_order
+from models.explainers.greedy import Greedy
+from models.explainers.interface import EditedGraphs, Explainer
 from models.graphs.edits import EditRules, EditSpace
 
-RANKINGS = ("d4", "d4_answers", "greedy", "gnnexplainer", "random")
+RANKINGS = ("d4", "d4_answers", *EXPLAINERS)
 WITH_DENOISER = ("d4", "d4_answers")
 
 Edit = tuple[int, int, bool]  # source < target, added
 Ranking = Callable[[Graph, EditRules, int], list[Edit]]  # graph, rules with the ratio, seed
 
 
-def make_ranking(name: str, gnn: Gnn, denoiser: EdgeDenoiser | None) -> Ranking:
-    """Return the ranking function with this name."""
+def make_ranking(
+    name: str,
+    gnn: Gnn,
+    denoiser: EdgeDenoiser | None,
+    reference: Sequence[Graph] = (),
+    seed: int = 0,
+) -> Ranking:
+    """Return the ranking function with this name; reference and seed are for the training."""
     if name in WITH_DENOISER:
         if denoiser is None:
             raise ValueError(f"Ranking {name!r} needs a denoiser.")
         rank = rank_by_score if name == "d4" else rank_answers_first
         return lambda graph, rules, seed: rank(gnn, denoiser, graph, rules, seed=seed)
-    baselines: dict[str, Ranking] = {
-        "greedy": lambda graph, rules, _: _greedy(gnn, graph, rules),
-        "gnnexplainer": lambda graph, rules, seed: _gnnexplainer(gnn, graph, rules, seed),
-        "random": _random,
-    }
-    return baselines[name]
+    explainer: Explainer = (
+        Greedy(stop_at_flip=False)
+        if name == "greedy"
+        else make_explainer(cast(ExplainerName, name), gnn, reference, seed=seed, device=CPU)
+    )
+    return lambda graph, rules, seed: _by_explainer(gnn, explainer, graph, rules, seed)
 
 
 def flips_gnn(gnn: Gnn, graph: Graph, edits: Sequence[Edit]) -> bool:
@@ -123,30 +133,17 @@ def _by_score(
     return _edits(space, scores.argsort(descending=True, stable=True).tolist())
 
 
-def _greedy(gnn: Gnn, graph: Graph, rules: EditRules) -> list[Edit]:
+def _by_explainer(
+    gnn: Gnn, explainer: Explainer, graph: Graph, rules: EditRules, seed: int
+) -> list[Edit]:
     space = EditSpace.of(graph, rules)
     oracle = CounterfactualOracle(gnn, space, _goal(gnn, graph), CPU)
-    ranked: list[int] = []
-    while len(ranked) < min(space.budget, space.count):
-        pairs = [pair for pair in range(space.count) if pair not in ranked]
-        margins = oracle.margins([tuple(sorted((*ranked, pair))) for pair in pairs])
-        ranked.append(pairs[max(range(len(pairs)), key=margins.__getitem__)])
-    return _edits(space, ranked)
-
-
-def _gnnexplainer(gnn: Gnn, graph: Graph, rules: EditRules, seed: int) -> list[Edit]:
-    space = EditSpace.of(graph, replace(rules, add=False))
-    importance = space.base.new_zeros(space.base.shape)
-    source, target = graph.edges
-    importance[source, target] = edge_importance(gnn, graph, seed=seed)
-    order = space.of_pairs(importance).argsort(descending=True, stable=True)
-    return _edits(space, order.tolist())[: space.budget]
-
-
-def _random(graph: Graph, rules: EditRules, seed: int) -> list[Edit]:
-    space = EditSpace.of(graph, rules)
-    order = torch.randperm(space.count, generator=torch.Generator().manual_seed(seed))
-    return _edits(space, order.tolist())[: space.budget]
+    generator = torch.Generator().manual_seed(seed)
+    explanation = explainer.explain(oracle, generator)
+    if isinstance(explanation, EditedGraphs):
+        flip = counterfactual_curve(oracle, explanation, generator).smallest_flip
+        return _edits(space, () if flip is None else flip.edits)
+    return _edits(space, edit_order(space, explanation, generator))[: space.budget]
 
 
 def _goal(gnn: Gnn, graph: Graph) -> FlipGoal:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from d4explain.gnn.graphs import Graph, to_dense
 from d4explain.gnn.network import Gnn, predict
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal, StoppedError
+from models.errors import NothingToLearnError
 from models.explainers.interface import EdgeScores, seeded
 from models.graphs.edits import EditRules, EditSpace
 
@@ -48,7 +49,7 @@ class CxPlain:
         epochs: int = EPOCHS,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> CxPlain:
-        """Raises ValueError if the GNN depends on no edge of the graphs."""
+        """Learns from the graphs in which the removal of an edge costs probability."""
         examples = []
         for graph in graphs:
             if graph.edge_count:
@@ -56,9 +57,8 @@ class CxPlain:
                 if float(omega.sum()) > _LEAST:
                     examples.append(_Example(_inputs(gnn, graph, device), omega / omega.sum()))
         if not examples:
-            raise ValueError(
-                f"cxplain learns from edges that matter; of {len(graphs)} reference graphs, the "
-                "removal of one edge lowers the probability of none"
+            raise NothingToLearnError(
+                "cxplain", len(graphs), "no removal of one edge lowers a predicted probability"
             )
         inputs = torch.cat([one.inputs for one in examples])
         omega = torch.cat([one.omega for one in examples])

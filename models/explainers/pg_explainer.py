@@ -18,6 +18,7 @@ from torch_geometric.explain import PGExplainer as PygPgExplainer
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 from models.counterfactual.oracle import CounterfactualOracle, StoppedError
+from models.errors import NothingToLearnError
 from models.explainers.interface import EdgeScores, seeded
 from models.explainers.pyg_model import (
     PygModel,
@@ -60,6 +61,9 @@ class PgExplainer:
             ),
         )
         inputs = [_inputs(model, graph) for graph in graphs if graph.edge_count]
+        if not inputs or not gnn.spec.convolutions:
+            lack = "the GNN reads no edges" if inputs else "none has edges"
+            raise NothingToLearnError("pgexplainer", len(graphs), lack)
         with (
             seeded(generator),
             torch.inference_mode(mode=False),

@@ -25,7 +25,7 @@ from bench.counterfactuals.instances import (
     select_instances,
 )
 from bench.counterfactuals.intervals import mmd_gain
-from bench.counterfactuals.methods import METHODS
+from bench.counterfactuals.methods import SEARCHES
 from bench.data.splits import Part
 from bench.data.tasks import Task
 from d4explain.contracts.gnn_spec import GnnSpecDocument
@@ -43,6 +43,7 @@ ROW_KEYS = [
     *("dataset", "method", "n", "auc_strict", "ceiling", "auc_possible", "auc_one_edit"),
     *(
         "fidelity_auc",
+        "fidelity_any_auc",
         "mean_edits",
         "mean_ratio",
         "flip_rate",
@@ -195,7 +196,7 @@ def test_whole_run_resumes_and_its_dump_is_valid(
     first = runner.invoke(app, arguments, catch_exceptions=False)
     assert first.exit_code == 0, first.output
     rows = json.loads(Path("rows.json").read_text())
-    assert [row["method"] for row in rows] == list(METHODS)
+    assert [row["method"] for row in rows] == list(SEARCHES)
     origin = ["seed", "versions", "commit", "machine", "date", "budget", "from_validation"]
     origin += ["mmd_gain_low", "mmd_gain_high"]
     origin += ["shared", "mmd_shared", "mmd_shared_other", "mmd_shared_floor", "command"]
@@ -236,7 +237,7 @@ def check_dump(folder: Path) -> None:
     gnn.load_state_dict(load_file(folder / "weights.safetensors"))
     instances = json.loads((folder / "instances.json").read_text())
     edits = json.loads((folder / "edits.json").read_text())
-    assert sorted(edits) == sorted(METHODS)
+    assert sorted(edits) == sorted(SEARCHES)
     checked = 0
     for answers in edits.values():
         for instance, alternatives in zip(instances, answers, strict=True):

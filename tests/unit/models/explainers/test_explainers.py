@@ -12,7 +12,7 @@ from d4explain.gnn.graphs import Graph, to_dense
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal, StoppedError
-from models.errors import NoGradientsError
+from models.errors import NoGradientsError, NothingToLearnError
 from models.explainers.catalogue import EXPLAINERS, ExplainerName, make_explainer
 from models.explainers.cf_gnn_explainer import CfGnnExplainer
 from models.explainers.curve import counterfactual_curve
@@ -274,7 +274,9 @@ def test_a_graph_whose_gnn_reads_no_edges_is_explained(name: ExplainerName) -> N
         gnn = Gnn(GnnSpec(TYPES, 2, (LinearLayer(4), PoolLayer("sum"), LinearLayer(2)))).eval()
     graph = random_graph(1, 6)
     if EXPLAINERS[name].learns:
-        return  # nothing to learn from; see the tests of the API
+        with pytest.raises(NothingToLearnError, match=f"'{name}' cannot learn from 1 reference"):
+            make_explainer(name, gnn, [graph], seed=0, device=CPU)
+        return
     scores = edge_scores(make_explainer(name, gnn, [], seed=0, device=CPU), gnn, graph)
     assert scores.edges.shape == (graph.edge_count,)
     assert torch.isfinite(scores.edges).all()

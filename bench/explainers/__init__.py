@@ -1,0 +1,1 @@
+"""The explainers of the paper: their sanity on known motifs, and the paper's tables."""
