@@ -12,7 +12,7 @@ from bench.report.paper_figures import (
     PAPER_MMD,
     PAPER_RUN_TIME,
 )
-from bench.report.results_store import Row
+from bench.report.results_store import Results, Row
 
 # Two-sided 95 % quantiles of Student's t by number of seeds.
 _T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
@@ -34,6 +34,40 @@ _NAMES = {
 }
 Figures = Sequence[Row]
 Cell = Callable[[str, str, Figures], str]  # data set, method, its rows of all seeds
+
+
+_SANITY_COLUMNS = {
+    "dataset": "data set",
+    "method": "method",
+    "nodes": "nodes",
+    "auc": "AUC, all edges",
+    "auc_per_node": "AUC, mean of the nodes",
+    "removed_in_motif": "removed in the motif",
+    "motif_share": "chance",
+    "edits": "edits",
+    "flipped": "flipped",
+    "published": "published",
+    "source": "by",
+}
+
+
+def explainer_tables(results: Results) -> list[str]:
+    """The section of docs/benchmarks.md."""
+    rows = results.rows("explainers")
+    return [
+        "\nTable 1:\n",
+        table_1(rows),
+        "\nTable 2, and what the paper lacks:\n",
+        table_2(rows),
+        "\nRun time:\n",
+        run_time(rows),
+        "\nOurs among the paper's methods:\n\n",
+        "".join(f"- {sentence}\n" for sentence in verdicts(rows)),
+    ]
+
+
+def sanity_table(rows: Figures) -> str:
+    return table([{**row, "method": f"`{row['method']}`"} for row in rows], _SANITY_COLUMNS)
 
 
 def table_1(rows: Figures) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.explainers.tables import explainer_tables, sanity_table
 from bench.report.believability_tables import believability_tables
 from bench.report.class_tables import class_tables
 from bench.report.cost_table import cost_table
@@ -22,6 +23,8 @@ TITLES = {
     "gnns": "Target GNNs",
     "counterfactual": "Counterfactuals",
     "believable": "Believable answers",
+    "sanity": "Explainers on known motifs",
+    "explainers": "Explainers in the paper's tables",
     "paper": "The paper's training over its steps",
     "paper_sizes": "Sizes of the paper's network",
     "classes": "Class explanations",
@@ -336,6 +339,8 @@ _TABLES = {
     "gnns": _gnn_tables,
     "counterfactual": _counterfactual_tables,
     "believable": believability_tables,
+    "sanity": lambda results: [sanity_table(results.rows("sanity"))],
+    "explainers": explainer_tables,
     "paper": _paper_tables,
     "classes": class_tables,
     "robustness": _robustness_tables,

@@ -101,6 +101,19 @@ def believable_row(dataset: str, method: str, seed: int, **figures: Any) -> dict
     return counterfactual_row(dataset, method, **measured | extra | figures)
 
 
+def sanity_row(method: str, auc: float | None) -> dict[str, Any]:
+    scores = {"auc": auc, "auc_per_node": auc, "removed_in_motif": 0.8 if auc is None else None}
+    figures = {"nodes": 10, "edits": 1.5, "flipped": 1.0, "motif_share": 0.3}
+    published = {"published": 0.905, "source": "Ying et al. 2019"}
+    return {"dataset": "tree_cycle", "method": method, **scores, **figures, **published, **ORIGIN}
+
+
+def explainer_row(method: str) -> dict[str, Any]:
+    extra = {"fidelity_any_auc": 0.4, "cpu_seconds_std": 0.01, "na": 0.3, "c2st": 0.7}
+    extra |= {"gnn_gradients": 5.0}
+    return {**counterfactual_row("bbbp", method), **extra}
+
+
 def rows_of_every_command() -> dict[str, list[dict[str, Any]]]:
     return {
         "gnns": [
@@ -109,6 +122,8 @@ def rows_of_every_command() -> dict[str, list[dict[str, Any]]]:
         ],
         "counterfactual": [counterfactual_row("bbbp", name) for name in ("d4", "greedy", "random")],
         "believable": [believable_row("bbbp", name, 1) for name in ("believable", "greedy")],
+        "sanity": [sanity_row("saliency", 0.9), sanity_row("greedy", None)],
+        "explainers": [explainer_row("d4"), explainer_row("random")],
         "paper": [paper_row(steps, name) for steps in (10, 20) for name in ("sample", "ranked")],
         "paper_sizes": [size_row(printed=True), size_row(printed=False)],
         "classes": [

@@ -175,7 +175,8 @@ def test_missing_results_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert result.exit_code == 0, result.output
     text = Path("docs/benchmarks.md").read_text()
     missing = (
-        "counterfactuals, believable answers, the paper's training over its steps, "
+        "counterfactuals, believable answers, explainers on known motifs, "
+        "explainers in the paper's tables, the paper's training over its steps, "
         "sizes of the paper's network, class explanations, robustness, typicality, speed"
     )
     assert f"No saved results for: {missing}." in text
