@@ -58,6 +58,8 @@ check: install-dev
 	$(BIN)/hadolint --config docker/hadolint.yaml docker/*.Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 	$(BIN)/python kubernetes/check.py
+	@if command -v promtool > /dev/null; then promtool check rules docker/monitoring/alerts.yml \
+	  && promtool test rules docker/monitoring/alerts.test.yml; else echo 'promtool is missing: rules are not checked'; fi
 
 # Known vulnerabilities of the pinned versions; exits with 3 if no source of advisories answers.
 audit: install-dev
