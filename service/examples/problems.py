@@ -64,7 +64,7 @@ _PROBLEMS: dict[HTTPStatus, tuple[str, str, list[dict[str, str]]]] = {
     ),
     HTTPStatus.TOO_MANY_REQUESTS: (
         "too-many-requests",
-        "This client already has 128 requests, the limit per client; try again when one of them "
+        "This client already has 128 requests, its limit at the moment; try again when one of them "
         "has ended.",
         [],
     ),

@@ -1,7 +1,8 @@
 """Limits concurrent requests of each kind, in total and per client.
 
 Waits, event streams and large uploads have their own limits, so that they cannot block other
-requests. One client gets at most half of any limit.
+requests. One client gets at most half of what the others leave of a limit, so that a few clients
+cannot take it all.
 """
 
 from __future__ import annotations
@@ -54,15 +55,19 @@ class Slots:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.limit_per_client = max(1, limit // 2)
         self._taken: Counter[str] = Counter()
         self._total = 0
 
     def is_full(self) -> bool:
         return self._total >= self.limit
 
+    def limit_for(self, client: str) -> int:
+        """Half of what others leave: n greedy clients leave 1/2ⁿ of the limit free."""
+        left = self.limit - (self._total - self._taken[client])
+        return max(1, left // 2)
+
     def is_full_for(self, client: str) -> bool:
-        return self._taken[client] >= self.limit_per_client
+        return self._taken[client] >= self.limit_for(client)
 
     def take(self, client: str) -> None:
         self._taken[client] += 1
@@ -151,8 +156,8 @@ def _rejection(kind: RequestKind, slots: Slots, client: str) -> ProblemError | N
         return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", detail)
     if slots.is_full_for(client):
         detail = (
-            f"This client already has {slots.limit_per_client} {kind}, the limit per client; try "
-            "again when one of them has ended."
+            f"This client already has {slots.limit_for(client)} {kind}, its limit at the moment; "
+            "try again when one of them has ended."
         )
         return ProblemError(HTTPStatus.TOO_MANY_REQUESTS, "too-many-requests", detail)
     return None

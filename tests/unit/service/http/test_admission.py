@@ -81,6 +81,23 @@ def test_one_client_gets_at_most_half():
     anyio.run(run)
 
 
+def test_several_greedy_clients_leave_room_for_others():
+    async def run():
+        app = LimitedApp(requests=16)
+        async with anyio.create_task_group() as tasks:
+            for number in range(3):  # they get 8, 4 and 2
+                for _ in range(20):
+                    tasks.start_soon(app.call, "/greedy", f"10.0.0.{number}")
+                await anyio.wait_all_tasks_blocked()
+            assert app.answers == [("/greedy", 429, b"1")] * (60 - 14)
+            tasks.start_soon(app.call, "/a", "10.0.0.9")
+            await anyio.wait_all_tasks_blocked()
+            assert len(app.answers) == 60 - 14  # the request of a modest client is being served
+            app.released.set()
+
+    anyio.run(run)
+
+
 @pytest.mark.parametrize("path", ["/v1/jobs/job_1/events", UPLOADS])
 def test_streams_and_uploads_do_not_block_other_requests(path):
     async def run():

@@ -1,0 +1,1 @@
+"""Attacks on the API; start with `__main__`."""
