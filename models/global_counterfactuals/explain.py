@@ -1,0 +1,163 @@
+"""Global counterfactuals: k graphs of another class that are near to many graphs of a class.
+
+A graph is covered by a counterfactual if an explicit edit path (edges, nodes and node types, each
+edit costs 1) leads to it whose cost, divided by the nodes and edges of both graphs, is at most the
+radius. Paths are found by alignment, so a cost is an upper bound of the edit distance and coverage
+a lower bound of what these counterfactuals cover (Huang et al., WSDM 2023, ask the same question
+and estimate the distance by a network).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from d4explain.gnn.edge_attributes import UsualAttributes
+from d4explain.gnn.graphs import Graph
+from d4explain.gnn.network import Gnn, predict
+from models.errors import UnknownClassError
+from models.global_counterfactuals.config import RADII, GlobalConfig
+from models.global_counterfactuals.edit_paths import EditPath
+from models.global_counterfactuals.edit_rules import EditRule, recurring_rules
+from models.global_counterfactuals.growing import Grower, Grown
+from models.global_counterfactuals.nearest import Nearest
+from models.global_counterfactuals.pattern_classes import PatternClasses
+from models.global_counterfactuals.population import Population, pattern_rules, usual_rows
+from models.global_counterfactuals.search import PatternSearch
+from models.global_counterfactuals.typed_graphs import TypedGraph
+from models.realism.node_types import NodeTypes
+
+_RULES = 20  # that are reported
+
+
+@dataclass(frozen=True)
+class Covered:
+    """A graph of the class, the counterfactual nearest to it and the path there."""
+
+    graph: int  # its number among the graphs given
+    counterfactual: int
+    distance: float
+    path: EditPath
+
+
+@dataclass(frozen=True)
+class GlobalCounterfactual:
+    graph: Graph
+    probabilities: Tensor  # [class], by the sparse GNN
+    gain: int  # graphs that it covers and those before it do not
+    covers: int  # graphs within the radius
+
+
+@dataclass(frozen=True)
+class GlobalExplanation:
+    counterfactuals: list[GlobalCounterfactual]
+    covered: list[Covered]
+    asked: list[int]  # numbers of the graphs that the GNN gives the class
+    too_large: int  # of them, graphs with too many nodes; they count as not covered
+    coverage: dict[float, list[float]]  # radius -> share covered by the first 1, 2, … of them
+    median_distance: list[float | None]  # to the nearest of the first 1, 2, …; None if too far
+    rules: list[EditRule]
+    types: NodeTypes
+    ignores_features: bool  # whether some features are no part of node types
+    evaluations: int
+    reason: str | None  # why there is no counterfactual
+
+    @property
+    def share(self) -> float:
+        """Share of the asked graphs that are covered."""
+        return len(self.covered) / len(self.asked) if self.asked else 0.0
+
+
+def explain_globally(
+    gnn: Gnn,
+    graphs: Sequence[Graph],
+    config: GlobalConfig,
+    *,
+    seed: int,
+    device: torch.device,
+    should_stop: Callable[[], bool] = lambda: False,
+    on_step: Callable[[int, int], None] = lambda step, steps: None,
+) -> GlobalExplanation:
+    """Explains a class of the GNN over a set of graphs. Stopped early, it returns fewer graphs."""
+    for label in (config.source_class, config.target_class):
+        if label is not None and not 0 <= label < gnn.spec.classes:
+            raise UnknownClassError(label, gnn.spec.classes)
+    gnn.eval()
+    generator = torch.Generator().manual_seed(seed)
+    types = NodeTypes.of(graphs, free_of_degree=True)
+    classes = predict(gnn, graphs, device).argmax(dim=1).cpu()
+    asked: list[int] = (classes == config.source_class).nonzero()[:, 0].tolist()
+    taking_part = [row for row in asked if graphs[row].node_count <= config.max_nodes]
+    judge = PatternClasses(gnn, config, usual_rows(graphs, types), _usual(graphs), device)
+    typed = [TypedGraph.of(graph, types) for graph in graphs]
+    population = Population.of([typed[row] for row in taking_part], types.count)
+    chosen: list[Grown] = []
+    if taking_part:
+        rules = pattern_rules(typed, types.count)
+        grower = Grower(population, judge, rules, config, generator)
+        others = _of_wanted_class(classes, config)
+        real = [typed[row] for row in others if graphs[row].node_count <= config.max_nodes]
+        chosen = PatternSearch(grower, real, config, generator).run(should_stop, on_step)
+    nearest = Nearest.of([one.pattern for one in chosen], population, generator)
+    covered = [
+        Covered(taking_part[one.graph], one.pattern, one.distance, one.path)
+        for one in nearest.covered(config.radius)
+    ]
+    return GlobalExplanation(
+        [
+            GlobalCounterfactual(
+                judge.graph(grown.pattern),
+                judge.probabilities([grown.pattern])[0],
+                nearest.gain(number, config.radius),
+                nearest.covers(number, config.radius),
+            )
+            for number, grown in enumerate(chosen)
+        ],
+        covered,
+        asked,
+        len(asked) - len(taking_part),
+        {
+            radius: nearest.coverage(radius, len(asked))
+            for radius in sorted({*RADII, config.radius})
+        },
+        nearest.medians(len(asked)),
+        recurring_rules([(typed[one.graph], one.path) for one in covered], _RULES),
+        types,
+        any(types.ignores_features(graph) for graph in graphs),
+        judge.evaluations,
+        _reason(chosen, asked, taking_part, config),
+    )
+
+
+def _of_wanted_class(classes: Tensor, config: GlobalConfig) -> list[int]:
+    if config.target_class is None:
+        wanted = classes != config.source_class
+    else:
+        wanted = classes == config.target_class
+    rows: list[int] = wanted.nonzero()[:, 0].tolist()
+    return rows
+
+
+def _usual(graphs: Sequence[Graph]) -> UsualAttributes | None:
+    if any(graph.edge_attributes is None for graph in graphs):
+        return None
+    return UsualAttributes.seen(
+        [graph.features for graph in graphs],
+        [graph.edges for graph in graphs],
+        [graph.edge_attributes for graph in graphs if graph.edge_attributes is not None],
+    )
+
+
+def _reason(
+    chosen: Sequence[Grown], asked: Sequence[int], taking_part: Sequence[int], config: GlobalConfig
+) -> str | None:
+    if chosen:
+        return None
+    if not asked:
+        return f"the GNN gives no graph class {config.source_class}"
+    if not taking_part:
+        return f"all graphs of the class have more than {config.max_nodes} nodes"
+    return "no graph of the wanted class within the radius of a graph of the class was found"
