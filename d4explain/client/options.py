@@ -56,6 +56,7 @@ class CounterfactualOptions(TypedDict, total=False):
     max_queries: int
     denoiser: str | DenoiserConfig | dict[str, Any]  # an id, or how to train one
     webhook: RequestWebhook
+    idempotency_key: str  # a request with the same key and body returns the same explanation
 
 
 class ClassOptions(TypedDict, total=False):
@@ -72,3 +73,4 @@ class ClassOptions(TypedDict, total=False):
     time_budget: float  # seconds
     denoiser: str | DenoiserConfig | dict[str, Any]  # an id, or how to train one
     webhook: RequestWebhook
+    idempotency_key: str  # a request with the same key and body returns the same explanation

@@ -1,4 +1,7 @@
-"""Writes reports, letters and embedded views as HTML pages without scripts or foreign files."""
+"""Writes reports, letters and embedded views as HTML pages without scripts or foreign files.
+
+A class has no letter: its patterns concern nobody in particular.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from d4explain.contracts.features.gnn_names import GnnNames
+from d4explain.contracts.results import ClassResult
 from service.drawing.svg import to_svg
 from service.graph_io.chosen_graph import chosen_graph
 from service.reports.letters import Letter, edit_list, letter, spoken
-from service.reports.reported_answer import ReportedAnswer, reported_answer
+from service.reports.reported_answer import (
+    ReportedAnswer,
+    check_index,
+    is_class_result,
+    reported_answer,
+)
 
 
 class PageKind(StrEnum):
@@ -52,7 +61,9 @@ def page(
     graph: int = 0,
     alternative: int = 0,
 ) -> str:
-    """One page about one counterfactual; its SVG comes from the service, so it is not escaped."""
+    """One page about one answer; its SVG comes from the service, so it is not escaped."""
+    if kind is not PageKind.LETTER and is_class_result(result):
+        return _class_page(kind, result, heading, names, pattern=graph)
     reported = reported_answer(result, graph, alternative)
     drawing = to_svg(chosen_graph(result, graph, _drawn_alternative(reported)), names)
     return _TEMPLATES.get_template(f"{kind}.html").render(
@@ -65,6 +76,31 @@ def page(
         edit_list=edit_list,
         receipt=json.dumps(reported.receipt, indent=2, ensure_ascii=False),
     )
+
+
+def _class_page(
+    kind: PageKind, result: bytes, heading: Heading, names: GnnNames, *, pattern: int
+) -> str:
+    """A report has all patterns; an embedded view has one."""
+    reported = ClassResult.model_validate_json(result)
+    positions = range(len(reported.examples))
+    if kind is PageKind.EMBED:
+        check_index("graph", pattern, len(reported.examples) or 1, "patterns")
+        positions = positions[pattern : pattern + 1]
+    return _TEMPLATES.get_template(f"class_{kind}.html").render(
+        heading=heading,
+        reported=reported,
+        class_name=names.class_name(reported.target_class) or f"class {reported.target_class}",
+        patterns=[
+            (position, reported.examples[position], Markup(_pattern_svg(result, position, names)))
+            for position in positions
+        ],
+        receipt=reported.receipt.model_dump_json(indent=2),
+    )
+
+
+def _pattern_svg(result: bytes, position: int, names: GnnNames) -> str:
+    return to_svg(chosen_graph(result, position, 0), names)
 
 
 def letter_document(result: bytes, graph: int, alternative: int, names: GnnNames) -> Letter:

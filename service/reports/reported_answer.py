@@ -37,17 +37,21 @@ class ReportedAnswer:
     receipt: dict[str, Any]
 
 
+def is_class_result(result: bytes) -> bool:
+    return "answers" not in JsonPart.whole(result).members()
+
+
 def reported_answer(result: bytes, graph: int, alternative: int) -> ReportedAnswer:
     """Reads one graph of a stored result; the other graphs are not parsed."""
     members = JsonPart.whole(result).members()
     if "answers" not in members:
-        raise Conflict("this is a class explanation; reports and letters are about counterfactuals")
+        raise Conflict("this is a class explanation; letters are about counterfactuals")
     answers = members["answers"].elements()
-    _check("graph", graph, len(answers), "graphs")
+    check_index("graph", graph, len(answers), "graphs")
     answer = CounterfactualAnswer.model_validate_json(answers[graph].text)
     choices = [*answer.counterfactuals, *answer.minimal]
     if choices or alternative:
-        _check("alternative", alternative, len(choices), "counterfactuals")
+        check_index("alternative", alternative, len(choices), "counterfactuals")
     return ReportedAnswer(
         graph=graph,
         graph_count=len(answers),
@@ -67,6 +71,6 @@ def _part(adapter: TypeAdapter[Any], members: dict[str, JsonPart], name: str, de
     return adapter.validate_json(members[name].text) if name in members else default
 
 
-def _check(name: str, index: int, count: int, what: str) -> None:
+def check_index(name: str, index: int, count: int, what: str) -> None:
     if index >= count:
         reject(name, f"is {index}, but the result has {count} {what}, counted from 0", "query")

@@ -69,9 +69,10 @@ class Oembed(BaseModel):
 
 @router.get(
     "/v1/explanations/{explanation_id}/report",
-    summary="A report of one counterfactual",
+    summary="A report of one counterfactual, or of a class",
     description="One HTML file without scripts and foreign files: the answer in plain words, the "
-    "drawing, probabilities, edits, evidence, limits, the receipt and a place to sign.",
+    "drawing, probabilities, edits, evidence, limits, the receipt and a place to sign. Of a class, "
+    "all patterns with their evidence.",
     response_class=HTMLResponse,
     responses={
         200: response("The report.", example=examples.REPORT, media_type=_HTML),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from d4explain.client.graph_formats.posted_graphs import Graphs
 from d4explain.client.operations.dataset_requests import create_dataset
@@ -24,14 +25,32 @@ class DatasetOperations:
 
     @Operation
     async def create_dataset(
-        self, name: str, graphs: Graphs, gnn: GnnReference | None = None
+        self,
+        name: str,
+        graphs: Graphs,
+        gnn: GnnReference | None = None,
+        *,
+        idempotency_key: str | None = None,
     ) -> Dataset:
         """Create a version of a reference set.
 
-        `gnn` provides the featuriser if the graphs are SMILES, and the names of labels.
+        `gnn` provides the featuriser if the graphs are SMILES, and the names of labels. A request
+        with the same `idempotency_key` and graphs returns the same version.
         """
         reference = None if gnn is None else reference_of(gnn)
-        return await create_dataset(self._transport, name, graphs, reference)
+        return await create_dataset(self._transport, name, graphs, reference, idempotency_key)
+
+    @Operation
+    async def dataset_graphs(
+        self, dataset: DatasetReference, *, offset: int = 0, limit: int = 20
+    ) -> list[dict[str, Any]]:
+        """Some graphs of a reference set, in a form that can be posted again."""
+        path = f"{dataset_path(dataset)}/graphs"
+        page = await self._transport.get(path, offset=offset, limit=limit)
+        return [
+            {"smiles": item["smiles"]} if item["graph"] is None else item["graph"]
+            for item in page["graphs"]
+        ]
 
     @Operation
     async def upload_large_graph(

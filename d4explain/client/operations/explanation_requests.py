@@ -11,7 +11,7 @@ from d4explain.client.graph_formats.posted_graphs import Graphs, graph_list
 from d4explain.client.operations.resource_paths import GnnReference, reference_of
 from d4explain.client.options import ClassReference
 from d4explain.client.resources import Dataset, Estimate, Explanation, Gnn
-from d4explain.client.transport.http_transport import HttpTransport
+from d4explain.client.transport.http_transport import HttpTransport, idempotency_header
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import Stage
 from d4explain.contracts.requests import DenoiserConfig
@@ -46,6 +46,7 @@ def class_body(
 def _common(inputs: GnnAndDataset, options: Mapping[str, Any]) -> dict[str, Any]:
     gnn, dataset = inputs
     body = {"gnn": gnn, "dataset": dataset, **options}
+    body.pop("idempotency_key", None)  # a header
     if isinstance(body.get("denoiser"), DenoiserConfig):
         body["denoiser"] = body["denoiser"].model_dump(exclude_none=True)
     return body
@@ -67,9 +68,12 @@ def inputs_of(gnn: GnnReference, dataset: Dataset | str | None) -> GnnAndDataset
     return gnn, gnn.partition("@")[0]
 
 
-async def request_explanation(transport: HttpTransport, body: Mapping[str, Any]) -> Explanation:
+async def request_explanation(
+    transport: HttpTransport, body: Mapping[str, Any], options: Mapping[str, Any]
+) -> Explanation:
     # The result may take minutes: do not wait in this request, but follow events.
-    answer = await transport.send("POST", PATH, json=body, headers={"Prefer": "wait=0"})
+    headers = {"Prefer": "wait=0", **idempotency_header(options.get("idempotency_key"))}
+    answer = await transport.send("POST", PATH, json=body, headers=headers)
     return Explanation.model_validate(answer.json())
 
 

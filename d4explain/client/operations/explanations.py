@@ -98,7 +98,7 @@ class ExplanationOperations:
         the numbers of its nodes. max_queries=500 limits the graphs that are sent to a black box.
         """
         body = counterfactual_body(inputs_of(gnn, dataset), graphs, options)
-        return await request_explanation(self._transport, body)
+        return await request_explanation(self._transport, body, options)
 
     @Operation
     async def estimate_counterfactual(
@@ -122,7 +122,7 @@ class ExplanationOperations:
     ) -> Explanation:
         """Ask which patterns show a class, given by its number or name."""
         body = class_body(inputs_of(gnn, dataset), target_class, options)
-        return await request_explanation(self._transport, body)
+        return await request_explanation(self._transport, body, options)
 
     @Operation
     async def explanation(self, explanation_id: str) -> Explanation:
@@ -218,3 +218,18 @@ class ExplanationOperations:
         return await graph_content(
             self._transport, explanation_id, form, graph, alternative, stage=chosen
         )
+
+    @Operation
+    async def report(self, explanation_id: str, graph: int = 0, alternative: int = 0) -> bytes:
+        """A self-contained HTML report of one counterfactual, or of a class."""
+        return await self._page(explanation_id, "report", graph, alternative)
+
+    @Operation
+    async def letter(self, explanation_id: str, graph: int = 0, alternative: int = 0) -> bytes:
+        """A page in plain words about one counterfactual, for the person concerned; HTML."""
+        return await self._page(explanation_id, "letter", graph, alternative)
+
+    async def _page(self, explanation_id: str, kind: str, graph: int, alternative: int) -> bytes:
+        path = f"{PATH}/{explanation_id}/{kind}"
+        query = {"graph": graph, "alternative": alternative}
+        return (await self._transport.send("GET", path, params=query)).content

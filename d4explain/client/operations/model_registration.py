@@ -58,7 +58,7 @@ async def register_model(
     """See `Client.register`."""
     checked_name(name)
     graphs = graph_list(sample_graphs)
-    spec, weights = await transport.connection.call(_exported, model, sample_graphs, output)
+    spec, weights = await transport.connection.call(exported_model, model, sample_graphs, output)
     form = registration_form(
         name,
         spec=names.added_to(spec),
@@ -74,7 +74,9 @@ async def register_model(
     return gnn
 
 
-def _exported(model: Any, sample_graphs: Any, output: str | None) -> tuple[dict[str, Any], bytes]:
+def exported_model(
+    model: Any, sample_graphs: Graphs, output: str | None
+) -> tuple[dict[str, Any], bytes]:
     """The spec and the weights; the export compares their outputs with those of the model."""
     try:
         from d4explain.export.exporter import export  # noqa: PLC0415 - the base has no torch

@@ -20,6 +20,7 @@ MAX_SILENCE_SECONDS = 45.0  # the server sends pings more often than this
 # Pings are no events, so a caller with a deadline must not wait for the next one.
 MAX_SILENCE_BEFORE_DEADLINE = 10.0  # less than the server's pause between pings
 UNAVAILABLE = 503
+IDEMPOTENCY_KEY = "Idempotency-Key"
 RETRIED = frozenset({429, UNAVAILABLE})  # refused for now: the same request may succeed later
 
 
@@ -44,7 +45,7 @@ class HttpTransport:
         """
         all_headers = dict(headers or {})
         if method == "POST":
-            all_headers["Idempotency-Key"] = str(uuid.uuid4())
+            all_headers.setdefault(IDEMPOTENCY_KEY, str(uuid.uuid4()))
         attempt = 1
         while True:
             try:
@@ -102,3 +103,8 @@ def _retry_after(answer: httpx.Response) -> float | None:
     """The seconds in `Retry-After`, if any; the API never sends a date."""
     value = answer.headers.get("Retry-After", "")
     return float(value) if value.isascii() and value.isdigit() else None
+
+
+def idempotency_header(key: str | None) -> dict[str, str]:
+    """For a request that is to be executed once, also if another process sends it again."""
+    return {} if key is None else {IDEMPOTENCY_KEY: key}

@@ -144,3 +144,39 @@ def test_class_explanations_have_no_letter() -> None:
     content = json.dumps(examples.CLASS_EXPLANATION["result"]).encode()
     with pytest.raises(Conflict, match="counterfactuals"):
         letter_document(content, 0, 0, NAMES)
+
+
+def class_result(**changes: Any) -> bytes:
+    document = deepcopy(examples.CLASS_EXPLANATION["result"])
+    document.update(changes)
+    return json.dumps(document).encode()
+
+
+def test_the_report_of_a_class_has_every_pattern_with_its_figures() -> None:
+    document = json.loads(class_result())
+    text = written(PageKind.REPORT, class_result())
+    assert text.count("<svg") == len(document["examples"])
+    for example in document["examples"]:
+        assert f"{example['effect']['mean']:+.2f}" in text
+        assert f"{100 * example['support']['in_class']:.0f} %" in text
+    assert document["receipt"]["gnn_sha256"] in text
+    assert f"“{NAMES.class_name(document['target_class'])}”" in text
+
+
+def test_a_class_without_patterns_says_why() -> None:
+    content = class_result(examples=[], reason="No pattern is convincing.", mmd=None)
+    for kind in (PageKind.REPORT, PageKind.EMBED):
+        assert "No pattern is convincing." in written(kind, content)
+
+
+def test_an_embedded_class_shows_one_pattern() -> None:
+    assert written(PageKind.EMBED, class_result()).count("<svg") == 1
+    with pytest.raises(InvalidRequestError, match="patterns"):
+        page(PageKind.EMBED, class_result(), HEADING, NAMES, graph=99)
+
+
+def test_pages_of_a_class_escape_what_users_sent() -> None:
+    evil = "<script>alert(1)</script>"
+    for kind in (PageKind.REPORT, PageKind.EMBED):
+        text = written(kind, class_result(warnings=[evil]), GnnNames(class_names=(evil, evil)))
+        assert "script" not in {tag for tag, _ in Elements(text).found}
