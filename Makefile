@@ -6,7 +6,7 @@ SERVE_STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 PIP_INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: install install-dev install-mlflow demo serve test test-all chaos check audit bench report dashboard swagger-ui kustomize clean
+.PHONY: install install-dev install-mlflow demo serve test test-all chaos soak check audit bench report dashboard swagger-ui kustomize clean
 
 # `install` is what the service and the demo need; `install-dev` adds the tools of the other targets.
 install: $(SERVE_STAMP)
@@ -59,6 +59,10 @@ CHAOS_SEED ?= 1
 CHAOS_DATABASE ?= sqlite
 chaos: install-dev
 	$(BIN)/python -m tests.chaos --jobs $(CHAOS_JOBS) --seed $(CHAOS_SEED) --database $(CHAOS_DATABASE)
+
+# 5,000 small jobs: memory, file descriptors and threads of API and worker must not grow.
+soak: install-dev
+	$(BIN)/python -m tests.soak
 
 check: install-dev
 	$(BIN)/ruff check .

@@ -47,24 +47,30 @@ class Inputs:
         weights = counter.weights.replace(b"layers.2.", b"layers.3.")
         weights = weights.replace(b"layers.0.", b"layers.1.")
 
-        def register(name: str, spec: dict[str, Any], weights: bytes) -> str:
-            answer = client.post(
-                f"{url}/v1/gnns",
-                data={"name": name},
-                files={"spec": json.dumps(spec), "weights": weights},
-                headers={"Prefer": "wait=60"},
-            )
-            document = answer.raise_for_status().json()
-            assert document["state"] == "ready", document
-            return str(document["id"])
-
-        dataset = {"name": "rings", "graphs": [ring(nodes) for nodes in (4, 5, 6, 7)]}
-        posted = client.post(f"{url}/v1/datasets", json=dataset).raise_for_status()
         return cls(
-            gnn=register("counter", counter.spec, counter.weights),
-            deadly_gnn=register("deadly", deadly, weights),
-            dataset=posted.json()["id"],
+            gnn=register_gnn(client, url, "counter", counter.spec, counter.weights),
+            deadly_gnn=register_gnn(client, url, "deadly", deadly, weights),
+            dataset=register_rings(client, url),
         )
+
+
+def register_gnn(
+    client: httpx.Client, url: str, name: str, spec: dict[str, Any], weights: bytes
+) -> str:
+    answer = client.post(
+        f"{url}/v1/gnns",
+        data={"name": name},
+        files={"spec": json.dumps(spec), "weights": weights},
+        headers={"Prefer": "wait=60"},
+    )
+    document = answer.raise_for_status().json()
+    assert document["state"] == "ready", document
+    return str(document["id"])
+
+
+def register_rings(client: httpx.Client, url: str) -> str:
+    dataset = {"name": "rings", "graphs": [ring(nodes) for nodes in (4, 5, 6, 7)]}
+    return str(client.post(f"{url}/v1/datasets", json=dataset).raise_for_status().json()["id"])
 
 
 def ring(nodes: int, value: float = 1.0) -> dict[str, Any]:
