@@ -29,9 +29,9 @@ class UnknownClassError(RefusedError):
 class TooLargeError(RefusedError):
     """The graph is too large for a sampler that works on all node pairs."""
 
-    def __init__(self, nodes: int, allowed: int) -> None:
+    def __init__(self, nodes: int, allowed: int, sampler: str) -> None:
         super().__init__(
-            f"the graph has {nodes} nodes; the sampler 'paper' takes at most {allowed}; "
+            f"the graph has {nodes} nodes; the sampler {sampler!r} takes at most {allowed}; "
             "use the sampler 'guided' for larger graphs"
         )
 

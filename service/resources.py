@@ -192,7 +192,9 @@ class ExplanationSummary(Resource):
     kind: Literal["counterfactual", "class"]
     gnn: str
     dataset: str
-    denoiser: str | None = Field(description="Null for the explainer `search`, which needs none.")
+    denoiser: str | None = Field(
+        description="Null for explainers that need none, such as `search`."
+    )
     state: JobState = Field(
         description="`running` until the final answer. `succeeded` also if there is a provisional "
         "answer and the final one failed; `reason` says why."

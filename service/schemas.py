@@ -265,7 +265,8 @@ class CounterfactualIn(Body):
         description="`believable` (default): the fewest edits that also convince witnesses, small "
         "GNNs trained on the reference set, and look like its graphs; `minimal` has the smallest "
         "flip beside them. `minimal`: the fewest edits. `both`: believable and all minimal "
-        "answers. `d4-paper` has the aim `minimal` only, which is its default.",
+        "answers. Explainers other than `d4` and `search` have the aim `minimal` only, which is "
+        "their default.",
     )
     judges: Literal["none"] | Annotated[list[GnnReference], Field(max_length=8)] | None = Field(
         None,
@@ -280,7 +281,11 @@ class CounterfactualIn(Body):
         "them. `d4-paper`: the D4Explainer paper's method; its denoiser has the recipe `paper` "
         "unless `denoiser` names another. `search`: our verified search "
         "without the diffusion model; no training, first answer in a second; no likelihoods. "
-        "`search` accepts no `denoiser`.",
+        "`greedy` and `random` edit step by step. The others are explainers of the literature: "
+        "`gnnexplainer`, `saliency`, `gradcam`, `integrated-gradients`, `pgexplainer`, "
+        "`pgm-explainer` and `cxplain` score edges, `cf-gnnexplainer` removes some; answers have "
+        "the smallest flip along the scores, verified, and those that score edges also have "
+        "`factual`. Only `d4` and `d4-paper` accept a `denoiser`.",
     )
     preset: Preset = Field(
         "balanced",
@@ -290,7 +295,7 @@ class CounterfactualIn(Body):
         "evaluates all pairs. `thorough` evaluates all pairs, so that it misses no flip by a "
         "single edit, and has the widest beam. Of more than 2,000 pairs, only the most promising "
         "are evaluated. "
-        "`d4-paper` does not search and accepts the default only.",
+        "Explainers other than `d4` and `search` do not search and accept the default only.",
     )
     seed: Seed = 0
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
@@ -301,8 +306,8 @@ class CounterfactualIn(Body):
     )
     denoiser: DenoiserChoice | None = Field(
         None,
-        description="A denoiser's id, or how to train one; the default recipe if not given. Not "
-        "for the explainer `search`.",
+        description="A denoiser's id, or how to train one; the default recipe if not given. Only "
+        "for the explainers `d4` and `d4-paper`.",
     )
     webhook: RequestWebhookIn | None = _REQUEST_WEBHOOK
 

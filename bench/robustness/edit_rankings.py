@@ -24,9 +24,9 @@ from d4explain.gnn.network import Gnn, predict
 from models.counterfactual.explain import CounterfactualConfig, explain
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal
 from models.diffusion.edge_denoiser import EdgeDenoiser
+from models.explainers.algorithms.greedy import Greedy
 from models.explainers.catalogue import EXPLAINERS, ExplainerName, make_explainer
 from models.explainers.curve import counterfactual_curve, edit_order
-from models.explainers.greedy import Greedy
 from models.explainers.interface import EditedGraphs, Explainer
 from models.graphs.edits import EditRules, EditSpace
 

@@ -140,7 +140,8 @@ ExplainerOption = Annotated[
         "--explainer",
         default="d4",
         help="The method: d4 trains a denoiser first; search needs none, but gives no "
-        "likelihoods and explains no classes; d4-paper is the method of the paper.",
+        "likelihoods and explains no classes; d4-paper is the method of the paper; the others are "
+        "explainers of the literature and plain searches.",
     ),
 ]
 PresetOption = Annotated[

@@ -113,6 +113,52 @@ class ClosestMiss(Document):
     molecule: EditedMolecule | None = None  # None if the graph was not posted as SMILES
 
 
+class EdgeImportance(Document):
+    source: NodeId
+    target: NodeId
+    importance: float = Field(
+        description="How much the prediction rests on the edge; comparable within one graph. "
+        "`integrated-gradients` may be negative: the edge speaks against the predicted class."
+    )
+    kept: bool = Field(description="Whether the edge belongs to the explanation.")
+
+
+class NodeImportance(Document):
+    id: NodeId
+    importance: float = Field(
+        description="The explainer's own score of the node (`gradcam`, `pgm-explainer`), or the "
+        "mean importance of its edges."
+    )
+
+
+class FactualExplanation(Document):
+    """The edges that the prediction rests on, and how good an explanation they are.
+
+    The explanation has the edges of the highest importance, as many as `constraints` allow edits.
+    Removed edges are deleted from the graph, not masked.
+    """
+
+    edges: list[EdgeImportance]  # the most important first
+    nodes: list[NodeImportance]  # in the order of the graph
+    prediction_kept: Prediction  # of the graph with the explanation's edges alone
+    prediction_without: Prediction  # of the graph without them
+    fidelity_plus: float = Field(
+        description="1 if the graph without the explanation has another class, else 0: the edges "
+        "are necessary."
+    )
+    fidelity_minus: float = Field(
+        description="1 if the explanation alone has another class, else 0: the edges are not "
+        "sufficient."
+    )
+    characterization: float = Field(
+        description="Harmonic mean of `fidelity_plus` and 1 - `fidelity_minus`."
+    )
+    unfaithfulness: float = Field(
+        description="1 - exp(-KL) between the probabilities of the graph and of the explanation "
+        "alone, 0 to 1; lower is better."
+    )
+
+
 class ExplainedNode(Document):
     """The explained node, and the size of the neighbourhood in which edges were edited."""
 
@@ -162,6 +208,11 @@ class CounterfactualAnswer(Document):
         [], description="The smallest flips, beside believable ones; empty for the aim `minimal`."
     )
     closest_miss: ClosestMiss | None
+    factual: FactualExplanation | None = Field(
+        None,
+        description="Of explainers that score edges; null for the others, and if the search was "
+        "stopped.",
+    )
     diversity: float | None  # mean Jaccard distance of the alternatives' edit sets
     gnn_evaluations: Annotated[
         int, Field(description="Number of graphs that the GNN evaluated in forward passes.")

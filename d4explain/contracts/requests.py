@@ -5,7 +5,7 @@ Graphs are in canonical form: `edges` holds positions in `node_ids`, each edge o
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -13,8 +13,24 @@ from d4explain.contracts.results import NodeId, renamed_field
 
 Pair = tuple[int, int]
 Preset = Literal["fast", "balanced", "thorough"]  # how much to search
-# Our search with a denoiser, the paper's sampler, or our search without a denoiser.
-Explainer = Literal["d4", "d4-paper", "search"]
+# Those of `models.explainers`: of the literature, and plain searches. No denoiser, no witnesses.
+PlainExplainer = Literal[
+    "greedy",
+    "random",
+    "gnnexplainer",
+    "saliency",
+    "gradcam",
+    "integrated-gradients",
+    "pgexplainer",
+    "pgm-explainer",
+    "cxplain",
+    "cf-gnnexplainer",
+]
+PLAIN_EXPLAINERS: tuple[PlainExplainer, ...] = get_args(PlainExplainer)
+# Those that work without gradients, and so explain GNNs behind a URL.
+NO_GRADIENTS: tuple[PlainExplainer, ...] = ("greedy", "random", "pgm-explainer")
+# Our search with a denoiser, the paper's sampler, our search without a denoiser, or a plain one.
+Explainer = Literal["d4", "d4-paper", "search", PlainExplainer]
 ClassExplainer = Literal["d4", "d4-paper"]
 # Fewest edits; or fewest that also convince witnesses and look like the reference set; or both.
 Aim = Literal["believable", "minimal", "both"]

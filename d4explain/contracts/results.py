@@ -19,7 +19,7 @@ Finder = Annotated[
         description="`denoiser`: the edits come from a pool of node pairs that the denoiser ranked "
         "first, or the explainer is `d4-paper`. `search`: the search evaluated all pairs (on small "
         "graphs, with the preset `thorough`, or if the denoiser predicts no effects), or the "
-        "explainer is `search`. All edits of one counterfactual have the same value."
+        "explainer has no denoiser. All edits of one counterfactual have the same value."
     ),
 ]
 

@@ -12,7 +12,8 @@ from models.counterfactual.paper.proposals import PaperSampling
 from models.counterfactual.result import Aim
 from models.counterfactual.search.search_config import SearchConfig
 
-Sampler = Literal["guided", "paper"]
+# Our search, D4Explainer as printed, or an explainer of `models.explainers`.
+Sampler = Literal["guided", "paper", "explainer"]
 
 _SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
 
@@ -38,8 +39,10 @@ class CounterfactualConfig:
             raise ValueError(f"sampler must be one of {sorted(_SAMPLERS)}, got {self.sampler!r}")
         if self.aim not in get_args(Aim):
             raise ValueError(f"aim must be one of {sorted(get_args(Aim))}, got {self.aim!r}")
-        if self.sampler == "paper" and self.aim != "minimal":
-            raise ValueError(f"the paper's sampler has the aim minimal only, got {self.aim!r}")
+        if self.sampler != "guided" and self.aim != "minimal":
+            raise ValueError(
+                f"the sampler {self.sampler!r} has the aim minimal only, got {self.aim!r}"
+            )
 
 
 def search_of_large_graphs(config: CounterfactualConfig) -> SearchConfig:

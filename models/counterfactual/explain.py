@@ -2,7 +2,8 @@
 
 The sampler `guided` is ours: a search over edits that the denoiser ranks. Without a denoiser the
 same search uses the GNN's slopes. The sampler `paper` is D4Explainer as printed: noise, denoise,
-draw, verify.
+draw, verify. The sampler `explainer` takes an explainer of `models.explainers` and verifies its
+curve.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from d4explain.gnn.network import Gnn, predict
 from models.counterfactual.believable.answers import believable_sets
 from models.counterfactual.config import CounterfactualConfig
 from models.counterfactual.edit_ranking import EditRanker, EffectSource
+from models.counterfactual.explained import explain_with
 from models.counterfactual.judging import AnswerJudge
 from models.counterfactual.modes import SearchMode, search_mode
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal, StoppedError
@@ -37,6 +39,8 @@ from models.counterfactual.search.single_edits import pool_size
 from models.counterfactual.selection import Selection, choose, select_counterfactuals
 from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.errors import UnknownClassError
+from models.explainers.factual import FactualExplanation
+from models.explainers.interface import Explainer
 from models.graphs.edits import BaseEditSpace, EditRules
 
 __all__ = [
@@ -62,6 +66,7 @@ def explain(
     seed: int,
     device: torch.device,
     panel: Panel | None = None,
+    explainer: Explainer | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> CounterfactualOutcome:
     """Finds edited graphs that the GNN gives another class, with as few edits as possible.
@@ -94,7 +99,8 @@ def explain(
     except StoppedError:
         return _empty_outcome(before, _STOPPED, oracle, started)
 
-    # Search, prune, verify, select; the paper's sampler has no search and no pruning.
+    # Search, prune, verify, select; the other samplers have no search and no pruning.
+    factual = None
     judge = AnswerJudge(panel, mode.space, old_class=goal.before, device=device)
     if config.sampler == "paper":
         assert denoiser is not None  # `edit_proposer` refuses the paper's sampler without one
@@ -107,6 +113,20 @@ def explain(
             device=device,
         )
         search = SearchReport(samples=drawn)
+    elif config.sampler == "explainer":
+        assert explainer is not None, "the sampler `explainer` needs one"
+        try:
+            explained = explain_with(
+                explainer,
+                oracle,
+                alternatives=config.alternatives,
+                count_unseen=judge.count_unseen,
+                generator=generator,
+                device=device,
+            )
+        except StoppedError:
+            return _empty_outcome(before, _STOPPED, oracle, started)
+        selection, factual, search = explained.selection, explained.factual, SearchReport()
     else:
         shortlist = Shortlist(
             oracle,
@@ -132,6 +152,7 @@ def explain(
         oracle=oracle,
         ranker=ranker,
         judge=judge,
+        factual=factual,
         started=started,
     )
 
@@ -189,6 +210,7 @@ def _outcome(
     oracle: CounterfactualOracle,
     ranker: EditRanker,
     judge: AnswerJudge,
+    factual: FactualExplanation | None,
     started: float,
 ) -> CounterfactualOutcome:
     used_pool = _uses_denoiser_pool(mode, ranker)
@@ -212,6 +234,7 @@ def _outcome(
         depth=search.depth,
         seconds=time.perf_counter() - started,
         candidates=mode.candidates,
+        factual=factual,
     )
 
 

@@ -119,6 +119,6 @@ def search_mode(
     """The mode for the size of the graph; the seed draws the candidate pairs."""
     if not config.candidates.restricts(graph):
         return AllPairs(EditSpace.of(graph, rules), config)
-    if config.sampler == "paper":
-        raise TooLargeError(graph.node_count, config.candidates.above_nodes)
+    if config.sampler != "guided":
+        raise TooLargeError(graph.node_count, config.candidates.above_nodes, config.sampler)
     return CandidatePairs(CandidateSpace.restricted(graph, rules, config.candidates, seed), config)

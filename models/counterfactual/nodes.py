@@ -16,6 +16,7 @@ from models.counterfactual.oracle import FlipGoal
 from models.counterfactual.panel import Panel
 from models.counterfactual.result import FoundCounterfactual
 from models.diffusion.edge_denoiser import EdgeDenoiser
+from models.explainers.interface import Explainer
 from models.graphs.edits import EditRules, EditSpace
 from models.graphs.neighbourhoods import NodeInstance, edited_whole
 
@@ -33,6 +34,7 @@ def explain_node(
     seed: int,
     device: torch.device,
     panel: Panel | None = None,
+    explainer: Explainer | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> CounterfactualOutcome:
     """Explains a node as `explain` does, in the node's instance; the rules refer to its nodes.
@@ -48,6 +50,7 @@ def explain_node(
         seed=seed,
         device=device,
         panel=panel,
+        explainer=explainer,
         should_stop=should_stop,
     )
     return held_on_whole(

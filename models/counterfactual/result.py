@@ -10,6 +10,7 @@ from torch import Tensor
 
 from d4explain.gnn.graphs import Graph
 from models.counterfactual.oracle import CounterfactualOracle
+from models.explainers.factual import FactualExplanation
 from models.graphs.base_edit_space import EditSet
 from models.realism.reference_patterns import UnseenPattern
 from models.witnesses.transfer import Transfer
@@ -70,6 +71,7 @@ class CounterfactualOutcome:
     seconds: float
     candidates: int | None = None  # candidate pairs; None if all allowed pairs were searched
     minimal: tuple[FoundCounterfactual, ...] = ()  # minimal answers beside believable ones
+    factual: FactualExplanation | None = None  # of an explainer that scores edges
 
 
 def describe(

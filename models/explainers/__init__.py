@@ -1,1 +1,1 @@
-"""Explainers of one prediction behind one interface; start with `interface`, then `curve`."""
+"""Explainers of one prediction: `interface`, `catalogue`, `curve` and `factual`; `algorithms`."""

@@ -11,16 +11,23 @@ import torch
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 from models.errors import NoGradientsError
-from models.explainers import cxplain, pg_explainer
-from models.explainers.cf_gnn_explainer import CfGnnExplainer
-from models.explainers.gnn_explainer import GnnExplainer
-from models.explainers.grad_cam import GradCam
-from models.explainers.greedy import Greedy
-from models.explainers.integrated_gradients import IntegratedGradients
+from models.explainers.algorithms import (
+    cf_gnn_explainer,
+    cxplain,
+    gnn_explainer,
+    integrated_gradients,
+    pg_explainer,
+    pgm_explainer,
+)
+from models.explainers.algorithms.cf_gnn_explainer import CfGnnExplainer
+from models.explainers.algorithms.gnn_explainer import GnnExplainer
+from models.explainers.algorithms.grad_cam import GradCam
+from models.explainers.algorithms.greedy import Greedy
+from models.explainers.algorithms.integrated_gradients import IntegratedGradients
+from models.explainers.algorithms.pgm_explainer import PgmExplainer
+from models.explainers.algorithms.random_edits import RandomEdits
+from models.explainers.algorithms.saliency import Saliency
 from models.explainers.interface import Explainer
-from models.explainers.pgm_explainer import PgmExplainer
-from models.explainers.random_edits import RandomEdits
-from models.explainers.saliency import Saliency
 
 ExplainerName = Literal[
     "greedy",
@@ -54,6 +61,24 @@ EXPLAINERS: dict[ExplainerName, ExplainerTraits] = {
     "pgm-explainer": ExplainerTraits(scores_edges=True, needs_gradients=False, learns=False),
     "cxplain": ExplainerTraits(scores_edges=True, needs_gradients=True, learns=True),
     "cf-gnnexplainer": ExplainerTraits(scores_edges=False, needs_gradients=True, learns=False),
+}
+
+# What a receipt records; the modules say where the values come from.
+SETTINGS: dict[ExplainerName, dict[str, int | float]] = {
+    "greedy": {},
+    "random": {},
+    "gnnexplainer": {"epochs": gnn_explainer.EPOCHS},
+    "saliency": {},
+    "gradcam": {},
+    "integrated-gradients": {"steps": integrated_gradients.STEPS},
+    "pgexplainer": {"epochs": pg_explainer.EPOCHS, "training_graphs": pg_explainer.GRAPHS},
+    "pgm-explainer": {"samples": pgm_explainer.SAMPLES, "threshold": pgm_explainer.THRESHOLD},
+    "cxplain": {"epochs": cxplain.EPOCHS, "training_graphs": cxplain.GRAPHS},
+    "cf-gnnexplainer": {
+        "epochs": cf_gnn_explainer.EPOCHS,
+        "learning_rate": cf_gnn_explainer.LEARNING_RATE,
+        "beta": cf_gnn_explainer.BETA,
+    },
 }
 
 _UNTRAINED: dict[str, Callable[[], Explainer]] = {

@@ -66,6 +66,12 @@ def draw_legend(chosen: ChosenGraph, types: NodeTypes, top: float) -> Iterator[s
             ("added", "added", len(pairs.added)),
             ("removed", "removed", len(pairs.removed)),
         ]
+    if chosen.importances:
+        kept = sum(edge.kept for edge in chosen.importances)
+        entries = [
+            ("found", "in the explanation", kept),
+            ("kept", "other", len(chosen.importances) - kept),
+        ]
     y = top + 22
     for style, name, count in entries:
         yield f'<line class="{style}" x1="{left}" y1="{y - 4}" x2="{left + 36}" y2="{y - 4}"/>'

@@ -27,6 +27,9 @@ class _Canvas:
     height: float
 
 
+_LEAST_IMPORTANCE = 1e-12  # if all edges have none
+
+
 @dataclass(frozen=True)
 class EdgePairs:
     """Edges by node position; `kept` edges are neither added nor removed."""
@@ -51,7 +54,7 @@ def draw_graph(
     every_pair = pairs.kept + pairs.added + pairs.removed
     canvas = _canvas(layout(len(chosen.graph.nodes), every_pair, check))
     return [
-        *_lines(canvas, pairs.kept, "kept"),
+        *(_important(canvas, chosen) if chosen.importances else _lines(canvas, pairs.kept, "kept")),
         *_lines(canvas, pairs.removed, "removed"),
         *_lines(canvas, pairs.added, "added"),
         *_circles(canvas, chosen, types),
@@ -91,6 +94,21 @@ def _lines(canvas: _Canvas, pairs: list[tuple[int, int]], style: str) -> Iterato
     for source, target in pairs:
         (x1, y1), (x2, y2) = canvas.points[source], canvas.points[target]
         yield f'<line class="{style}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _important(canvas: _Canvas, chosen: ChosenGraph) -> Iterator[str]:
+    """Edges of the explanation, the wider the more important; the other edges behind them."""
+    positions = chosen.positions
+    highest = max(*(edge.importance for edge in chosen.importances), _LEAST_IMPORTANCE)
+    for edge in sorted(chosen.importances, key=lambda edge: edge.kept):
+        (x1, y1), (x2, y2) = (canvas.points[positions[end]] for end in (edge.source, edge.target))
+        share = max(edge.importance, 0) / highest
+        width = f' style="stroke-width:{2 + 5 * share:.1f}"' if edge.kept else ""
+        name = escaped(f"{edge.source}–{edge.target}: {edge.importance:.3g}")  # noqa: RUF001
+        yield (
+            f'<line class="{"found" if edge.kept else "kept"}"{width} x1="{x1:.1f}" y1="{y1:.1f}" '
+            f'x2="{x2:.1f}" y2="{y2:.1f}"><title>{name}</title></line>'
+        )
 
 
 def _circles(canvas: _Canvas, chosen: ChosenGraph, types: NodeTypes) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Answers `?format=`: one graph of a result as SVG (`svg`), or in a format of `graph_writers`."""
+"""Answers `?format=`: one graph of a result, drawn or in a format of `graph_writers`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from d4explain.contracts.features.gnn_names import GnnNames, gnn_names
 from service.context import Context, run_in_thread
 from service.drawing.drawing_queue import Drawing, get_unless_disconnected
 from service.drawing.svg import to_svg
-from service.graph_io.chosen_graph import chosen_graph
+from service.graph_io.chosen_graph import chosen_graph, factual_graph
 from service.graph_io.grafana_writer import to_grafana
 from service.graph_io.graph_writers import Format, require_answer, to_cytoscape, to_graphml, to_pyg
 from service.http.faults import reject
@@ -79,12 +79,18 @@ def render(store: Store, key: DrawingKey, check: Callable[[], None]) -> Drawing:
     """Reads one graph of the result and writes it; `check` may raise to end the work."""
     check()
     format_, graph, alternative = key.selection
-    chosen = chosen_graph(store.artifacts.of(key.tenant).get(key.result_digest), graph, alternative)
+    result = store.artifacts.of(key.tenant).get(key.result_digest)
+    is_factual = format_ is Format.FACTUAL
+    chosen = (
+        factual_graph(result, graph) if is_factual else chosen_graph(result, graph, alternative)
+    )
     check()
-    if format_ is Format.SVG:
+    if format_ is Format.SVG or is_factual:
         max_nodes, nodes = store.settings.exact_nodes, len(chosen.graph.nodes)
         if nodes > max_nodes:
-            detail = f"is svg, which draws at most {max_nodes:,} nodes; the graph has {nodes:,}"
+            detail = (
+                f"is {format_}, which draws at most {max_nodes:,} nodes; the graph has {nodes:,}"
+            )
             reject("format", detail, "query")
         return Drawing(to_svg(chosen, key.names, check).encode(), SVG)
     require_answer(chosen)

@@ -106,6 +106,8 @@ def _effect(chosen: ChosenGraph, names: GnnNames) -> str:
     if chosen.before is None:
         return f"The GNN predicts {after}"
     before = _shown_prediction(chosen.before, names)
+    if chosen.importances:
+        return f"{before}; with these edges alone {after}"
     return f"{before} {'becomes' if chosen.is_answer else 'stays'} {after}"
 
 
@@ -124,6 +126,8 @@ def _size(chosen: ChosenGraph) -> str:
     size = f"{len(chosen.graph.nodes)} nodes, {len(chosen.graph.edges)} edges"
     if chosen.before is None:
         return size
+    if chosen.importances:
+        return size
     edits = len(chosen.edits)
     return f"{edits} edit{'' if edits == 1 else 's'} · {size}"
 
@@ -136,5 +140,8 @@ def _shown_edit(edit: Edit) -> str:
 
 def _description(chosen: ChosenGraph) -> str:
     node = "" if chosen.node is None else f"Explained node: {chosen.node}. "
+    if chosen.importances:
+        kept = [f"{edge.source}–{edge.target}" for edge in chosen.importances if edge.kept]  # noqa: RUF001
+        return f"{_size(chosen)}. {node}The prediction rests on {', '.join(kept)}."
     edits = [_shown_edit(edit) for edit in chosen.edits]
     return f"{_size(chosen)}. {node}" + (f"Edits: {', '.join(edits)}." if edits else "No edits.")

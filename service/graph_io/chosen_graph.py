@@ -7,7 +7,13 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter
 
-from d4explain.contracts.counterfactual_results import ClosestMiss, ExplainedNode, Verdict
+from d4explain.contracts.counterfactual_results import (
+    ClosestMiss,
+    EdgeImportance,
+    ExplainedNode,
+    FactualExplanation,
+    Verdict,
+)
 from d4explain.contracts.job_states import Stage
 from d4explain.contracts.results import (
     ClassOccurrence,
@@ -24,6 +30,7 @@ from d4explain.contracts.results import (
 )
 from service.graph_io.json_parts import JsonPart
 from service.http.faults import reject
+from store.errors import Conflict
 
 Value = TypeVar("Value")
 
@@ -35,6 +42,7 @@ _EXPLAINED_NODE = TypeAdapter[ExplainedNode | None](ExplainedNode | None)
 _MOLECULE = TypeAdapter[Molecule | None](Molecule | None)
 _GENERATED_MOLECULE = TypeAdapter[GeneratedMolecule | None](GeneratedMolecule | None)
 _CLOSEST_MISS = TypeAdapter[ClosestMiss | None](ClosestMiss | None)
+_FACTUAL = TypeAdapter[FactualExplanation | None](FactualExplanation | None)
 _NODE_ID = TypeAdapter[NodeId | None](NodeId | None)
 _STAGE = TypeAdapter[Stage](Stage)
 _VERDICT = TypeAdapter[Verdict](Verdict)
@@ -75,6 +83,7 @@ class ChosenGraph:
     # of a graph posted as SMILES, or of a class example
     molecule: Molecule | GeneratedMolecule | None = None
     pattern: ChosenPattern | None = None  # of class explanations
+    importances: tuple[EdgeImportance, ...] = ()  # of the edges, for a factual explanation
 
     @property
     def positions(self) -> dict[NodeId, int]:
@@ -142,6 +151,34 @@ def chosen_graph(result: bytes, graph: int, alternative: int) -> ChosenGraph:
         is_answer=True,
         node=node.id if node else None,
         molecule=molecule,
+    )
+
+
+def factual_graph(result: bytes, graph: int) -> ChosenGraph:
+    """The posted graph `graph` with the importance of its edges."""
+    members = JsonPart.whole(result).members()
+    if "answers" not in members:
+        reject("format", "is factual; class explanations have no importances", "query")
+    answers = members["answers"].elements()
+    _check_index("graph", graph, len(answers), "graphs")
+    answer = answers[graph].members()
+    factual = _optional(_FACTUAL, answer, "factual")
+    if factual is None:
+        raise Conflict(
+            "this answer has no importances of edges; explainers that score edges, such as "
+            "saliency or gnnexplainer, give them"
+        )
+    node = _optional(_EXPLAINED_NODE, answer, "node")
+    return ChosenGraph(
+        title="Edges that the prediction rests on",
+        subtitle=f"{'node' if node else 'graph'} {graph + 1} of {len(answers)}",
+        graph=_graph(answer),
+        edits=(),
+        before=_prediction(answer),
+        after=factual.prediction_kept,
+        is_answer=factual.fidelity_minus > 0,
+        node=node.id if node else None,
+        importances=tuple(factual.edges),
     )
 
 

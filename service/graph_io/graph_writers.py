@@ -23,6 +23,7 @@ _PIXELS_PER_UNIT = 80.0  # the layout's unit is about the length of an edge
 class Format(StrEnum):
     JSON = "json"
     SVG = "svg"
+    FACTUAL = "factual"  # an SVG, too
     GRAPHML = "graphml"
     CYTOSCAPE = "cytoscape"
     PYG = "pyg"

@@ -38,7 +38,11 @@ class GraphQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Format = Field(Format.JSON, description="All formats except `json` return one graph.")
+    format: Format = Field(
+        Format.JSON,
+        description="All formats except `json` return one graph. `factual` draws the edges that "
+        "the prediction rests on, for explainers that score edges.",
+    )
     graph: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
         None,
         description="Index of the posted graph, explained node or class example; 0 if not given.",
@@ -51,9 +55,10 @@ class GraphQuery(BaseModel):
         """The graph to return; None for the whole document."""
         if self.format is not Format.JSON:
             return GraphSelection(self.format, self.graph or 0, self.alternative or 0)
+        formats = "svg, factual, graphml, cytoscape, pyg or grafana"
         for name, value in (("graph", self.graph), ("alternative", self.alternative)):
             if value is not None:
-                reject(name, "is only for format=svg, graphml, cytoscape, pyg or grafana", "query")
+                reject(name, f"is only for format={formats}", "query")
         return None
 
 

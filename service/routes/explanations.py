@@ -96,7 +96,8 @@ class FormatQuery(GraphQuery):
     "class patterns from the reference graphs alone; "
     "`wait_for=provisional` waits for that one only. There is none for black boxes and for graphs "
     "of more than `D4_EXACT_NODES` nodes. `explainer: search` needs no denoiser; with "
-    "`aim: minimal` and `judges: none` its job starts at once. If no counterfactual is found "
+    "`aim: minimal` and `judges: none` its job starts at once; so do explainers of the literature. "
+    "If no counterfactual is found "
     "within the budget, the job succeeds and the result says so.",
     status_code=202,
     responses={
@@ -203,7 +204,7 @@ def list_explanations(
 @router.get(
     "/v1/explanations/{explanation_id}",
     summary="One explanation with its result",
-    description="`format=svg|graphml|cytoscape|pyg|grafana` returns one graph instead: "
+    description="`format=svg|factual|graphml|cytoscape|pyg|grafana` returns one graph instead: "
     "counterfactual `alternative`, best first, of graph `graph`. An explained node is marked. If "
     "there is no counterfactual, SVG draws the closest miss. A PyG dict can be posted unchanged.",
     responses=document_or_graph(

@@ -16,6 +16,7 @@ from service.http.idempotency import Created, Submission, find_created
 from service.http.json_bodies import parse_model
 from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
 from service.submission.cost_estimates import Estimate, case_estimates, estimate
+from service.submission.explainers import needs_denoiser
 from service.submission.explanation_requests import class_request, counterfactual_request
 from service.submission.judges import resolved_judges, why_no_witnesses
 from service.submission.provisional_answers import allows_provisional
@@ -210,10 +211,10 @@ def _affordable_config(
 ) -> DenoiserConfig | None:
     """The denoiser's config; rejects a denoiser that would take too long to train.
 
-    None for the explainer `search`, which has no denoiser.
+    None for explainers without a denoiser, such as `search`.
     """
-    if body.explainer == "search":
-        _reject_denoiser(body.denoiser)
+    if not needs_denoiser(body.explainer):
+        _reject_denoiser(body)
         return None
     config = _denoiser_config(session, body, gnn, dataset)
     check_training(
@@ -228,14 +229,15 @@ def _affordable_config(
     return config
 
 
-def _reject_denoiser(given: str | DenoiserConfig | None) -> None:
+def _reject_denoiser(body: CounterfactualIn | ClassIn) -> None:
+    given = body.denoiser
     if given is None:
         return
     sent = shown(given) if isinstance(given, str) else given.model_dump_json(exclude_unset=True)
     reject(
         "/denoiser",
-        f"is {sent}; the explainer 'search' uses no denoiser. Omit `denoiser`, or set `explainer` "
-        "to 'd4' or 'd4-paper'",
+        f"is {sent}; the explainer '{body.explainer}' uses no denoiser. Omit `denoiser`, or "
+        "set `explainer` to 'd4' or 'd4-paper'",
     )
 
 

@@ -23,6 +23,7 @@ from service.graph_io.unread_attributes import InputWarnings
 from service.http.faults import Faults, kind_of, reject, shown
 from service.schemas import ClassIn, ConstraintsIn, CounterfactualIn, PredictionsIn
 from service.submission.cost_estimates import check_affordable
+from service.submission.explainers import check_explainer, searches
 from service.submission.judges import resolved_aim, why_no_witnesses
 from service.submission.node_requests import (
     NodeNumbers,
@@ -50,12 +51,7 @@ def counterfactual_request(
     """`judges` are ids of GNNs."""
     aim = resolved_aim(body)
     target = None if body.target_class is None else class_number(body.target_class, gnn)
-    if body.explainer == "d4-paper" and body.preset != "balanced":
-        reject(
-            "/preset",
-            f"is {shown(body.preset)}; the explainer 'd4-paper' does not search and accepts "
-            "'balanced' only",
-        )
+    check_explainer(body, gnn)
     _check_queries(body, gnn, settings)
     check_names_nodes(body, gnn)
     warnings = InputWarnings()
@@ -74,10 +70,10 @@ def counterfactual_request(
     for index, graph in enumerate(graphs):
         at = "/graph" if body.graph is not None else f"/graphs/{index}"
         too_large = nodes is None and len(graph.node_ids) > settings.exact_nodes
-        if too_large and body.explainer == "d4-paper":
+        if too_large and not searches(body.explainer):
             reject(
                 "/explainer",
-                f"is 'd4-paper', which adds noise to all node pairs and accepts graphs of at most "
+                f"is '{body.explainer}', which accepts graphs of at most "
                 f"{settings.exact_nodes:,} nodes; {at} has {len(graph.node_ids):,}",
             )
         if not graph.edges:

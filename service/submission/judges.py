@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.requests import Aim
 from service.http.faults import reject, shown
 from service.schemas import ClassIn, CounterfactualIn
+from service.submission.explainers import searches
 from service.submission.resource_ids import report_at
 from store.catalogue import gnns
 from store.catalogue.black_boxes import is_black_box
@@ -19,12 +20,13 @@ MIN_GRAPHS = 100  # as in `models.witnesses`, which needs torch
 
 def resolved_aim(body: CounterfactualIn) -> Aim:
     """The requested aim, or the default of the explainer."""
-    if body.explainer != "d4-paper":
+    if searches(body.explainer):
         return body.aim or "believable"
     if body.aim not in (None, "minimal"):
         reject(
             "/aim",
-            f"is {shown(body.aim)}; the explainer 'd4-paper' accepts 'minimal' only. Use 'd4' or "
+            f"is {shown(body.aim)}; the explainer '{body.explainer}' accepts 'minimal' only. "
+            "Use 'd4' or "
             "'search' for believable answers",
         )
     return "minimal"
@@ -36,8 +38,8 @@ def resolved_judges(
     """The ids of the named judges, which must fit the GNN."""
     if body.judges is None or body.judges == "none":
         return body.judges or []
-    if body.judges and body.explainer == "d4-paper":
-        reject("/judges", "the explainer 'd4-paper' has no judges")
+    if body.judges and not searches(body.explainer):
+        reject("/judges", f"the explainer '{body.explainer}' has no judges")
     ids: list[str] = []
     for position, reference in enumerate(body.judges):
         at = f"/judges/{position}"
@@ -54,8 +56,8 @@ def why_no_witnesses(body: CounterfactualIn | ClassIn, gnn: Gnn, dataset: Datase
     """Why a request has no witnesses; None if they are to be trained."""
     if isinstance(body, ClassIn):
         return "class explanations have no witnesses"
-    if body.explainer == "d4-paper":
-        return "the explainer 'd4-paper' has no witnesses"
+    if not searches(body.explainer):
+        return f"the explainer '{body.explainer}' has no witnesses"
     if body.judges == "none" and body.aim == "minimal":
         return "the request asks for no judges and minimal answers"
     if is_black_box(gnn):

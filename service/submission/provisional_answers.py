@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from d4explain.contracts.requests import ClassRequest, CounterfactualRequest
+from service.submission.explainers import searches
 from store.catalogue.black_boxes import is_black_box
 from store.database.tables import Gnn
 from store.settings import Settings
@@ -17,10 +18,12 @@ def allows_provisional(
     takes minutes. A node of a posted graph is searched in its neighbourhood, which is small.
     Class explanations refuse large reference graphs.
     """
-    if request.explainer == "d4-paper" or is_black_box(gnn):
+    if is_black_box(gnn):
         return False
     if isinstance(request, ClassRequest):
-        return True
+        return request.explainer == "d4"
+    if not searches(request.explainer):
+        return False
     if not request.graphs:
         return False
     if request.nodes is not None:

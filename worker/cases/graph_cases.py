@@ -19,6 +19,7 @@ from models.counterfactual.explain import explain as explain_graph
 from models.counterfactual.nodes import explain_node, frozen_pairs
 from models.counterfactual.panel import Panel
 from models.diffusion.edge_denoiser import EdgeDenoiser
+from models.explainers.interface import Explainer
 from models.graphs.edits import EditRules
 from models.graphs.neighbourhoods import NodeInstance, instance
 from store.artifacts.graph_sets import canonical_graph_hash
@@ -44,6 +45,7 @@ class Case:
         *,
         device: torch.device,
         panel: Panel | None = None,
+        explainer: Explainer | None = None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> CounterfactualOutcome:
         return explain_graph(
@@ -55,6 +57,7 @@ class Case:
             seed=self.seed,
             device=device,
             panel=panel,
+            explainer=explainer,
             should_stop=should_stop,
         )
 
@@ -77,6 +80,7 @@ class NodeCase(Case):
         *,
         device: torch.device,
         panel: Panel | None = None,
+        explainer: Explainer | None = None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> CounterfactualOutcome:
         return explain_node(
@@ -89,6 +93,7 @@ class NodeCase(Case):
             seed=self.seed,
             device=device,
             panel=panel,
+            explainer=explainer,
             should_stop=should_stop,
         )
 

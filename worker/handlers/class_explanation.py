@@ -25,7 +25,7 @@ from store.catalogue import gnns
 from worker.cases.work_limits import WorkLimits, as_recorded, by_clock
 from worker.execution.control import Control
 from worker.execution.handler_api import HandlerContext, HandlerOutput
-from worker.handlers.explainers import SAMPLERS
+from worker.handlers.explainers import CLASS_SAMPLERS
 from worker.handlers.explanation_output import explanation_output
 from worker.loading.job_inputs import JobInputs, read_inputs, read_request
 from worker.reporting.answer_metrics import class_observations
@@ -147,7 +147,7 @@ def _class_config(request: ClassRequest) -> ClassConfig:
         chains=request.example_count,
         candidates=preset.candidates if request.candidates is None else request.candidates,
         steps=preset.steps if request.steps is None else request.steps,
-        sampler=SAMPLERS[request.explainer],
+        sampler=CLASS_SAMPLERS[request.explainer],
         regularisers=_regularisers(request),
     )
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.features.gnn_names import gnn_names
 from d4explain.contracts.receipts.receipt import Cut
-from d4explain.contracts.requests import CounterfactualRequest
+from d4explain.contracts.requests import PLAIN_EXPLAINERS, CounterfactualRequest
 from d4explain.gnn.network import Gnn
 from models.counterfactual.believable.search import BELIEVABLE_PRESETS
 from models.counterfactual.explain import CounterfactualConfig, CounterfactualOutcome
@@ -17,12 +17,13 @@ from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.panel import Panel
 from models.counterfactual.search.search_config import PRESETS
 from models.diffusion.edge_denoiser import EdgeDenoiser
+from models.explainers.interface import Explainer
 from store.catalogue import gnns
 from worker.cases.graph_cases import Case, cases_of
 from worker.cases.large_cases import large_cases, neighbourhood_warnings, restriction_warnings
 from worker.cases.work_limits import WorkLimits, as_recorded, by_clock
 from worker.execution.handler_api import HandlerContext, HandlerOutput
-from worker.handlers.explainers import SAMPLERS
+from worker.handlers.explainers import SAMPLERS, explainer_of, explainer_settings
 from worker.handlers.explanation_output import explanation_output
 from worker.loading.answer_panel import answer_panel, type_warnings
 from worker.loading.black_box import BlackBox
@@ -30,6 +31,7 @@ from worker.loading.job_inputs import JobInputs, named_judges, read_inputs, read
 from worker.loading.open_gnn import black_box_of, open_gnn
 from worker.reporting.answer_metrics import counterfactual_observations
 from worker.reporting.documents import counterfactual_answer
+from worker.reporting.factual_documents import with_factual
 from worker.reporting.receipts import form_warnings, receipt, timings
 from worker.reporting.reference_distances import Distance, distance_to_reference
 from worker.reporting.summaries import aim_warnings, summary
@@ -81,10 +83,12 @@ def counterfactual_result(
         else as_recorded(recorded_cuts),
         context.control.should_stop,
     )
+    explainer = explainer_of(context, request, inputs, gnn)
     outcomes = _explain_cases(
         context,
         cases,
         gnn=gnn,
+        explainer=explainer,
         denoiser=denoiser,
         config=config,
         panel=judging.panel,
@@ -99,15 +103,17 @@ def counterfactual_result(
     context.phases.enter("distances")
     unit = "nodes" if gnn.spec.classifies_nodes else "graphs"
     distance = _distance(context, inputs, outcomes, request.seed)
+    names = gnn_names(inputs.gnn.spec)
     answers = [
-        figure.added_to(
-            counterfactual_answer(
-                case.document,
-                outcome,
-                case.node(),
-                case.molecule,
-                names=gnn_names(inputs.gnn.spec),
-            )
+        with_factual(
+            figure.added_to(
+                counterfactual_answer(
+                    case.document, outcome, case.node(), case.molecule, names=names
+                )
+            ),
+            case.document,
+            outcome.factual,
+            names,
         )
         for case, outcome, figure in zip(cases, outcomes, figures, strict=True)
     ]
@@ -186,6 +192,7 @@ def _explain_cases(
     *,
     gnn: Gnn,
     denoiser: EdgeDenoiser | None,
+    explainer: Explainer | None,
     config: CounterfactualConfig,
     panel: Panel,
     limits: WorkLimits,
@@ -201,6 +208,7 @@ def _explain_cases(
             config,
             device=context.library.device,
             panel=panel,
+            explainer=explainer,
             should_stop=should_stop,
         )
         if case.molecule is not None and case.rules.valences is not None:
@@ -226,8 +234,12 @@ def _resolved_config(
         settings["paper"]["decision"] = config.paper.decision.value
     else:
         del settings["paper"]
-    if request.explainer == "search":
+    if request.explainer not in ("d4", "d4-paper"):
         del settings["effect_source"]  # a setting of the denoiser
+    if request.explainer in PLAIN_EXPLAINERS:  # they search nothing
+        for unused in ("search", "believable", "prune"):
+            del settings[unused]
+        settings["settings"] = explainer_settings(request)
     constraints = request.constraints.model_dump(
         mode="json", exclude={"frozen_nodes", "frozen_edges"}
     )

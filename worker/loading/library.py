@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -17,6 +18,7 @@ from models.counterfactual.large.candidate_space import CandidateConfig
 from models.counterfactual.large.patches import local_parts
 from models.diffusion.edge_denoiser import EdgeDenoiser
 from models.diffusion.stored_denoisers import load_denoiser
+from models.explainers.interface import Explainer
 from models.graphs.csr_graph import CsrGraph
 from models.metrics.mmd import GraphStatistics, statistics
 from models.metrics.neighbourhood_distance import CountedNeighbourhoods, count_neighbourhoods
@@ -105,6 +107,16 @@ class Library:
             return denoiser.to(self.device).requires_grad_(False)
 
         return self._cache.get(("denoiser", digest), load, _parameter_bytes)
+
+    def explainer(
+        self,
+        name: str,
+        gnn: tables.Gnn,
+        dataset: tables.Dataset,
+        train: Callable[[], Explainer],
+    ) -> Explainer:
+        """An explainer that learns, trained once for a GNN and a reference set."""
+        return self._cache.get(("explainer", name, gnn.sha256, dataset.sha256), train, _small)
 
     def witnesses(self, gnn: tables.Gnn, row: tables.WitnessSet) -> WitnessSet:
         """A trained set, in eval mode, without gradients, on this worker's device."""
@@ -276,6 +288,11 @@ class Library:
 
 def _parameter_bytes(network: nn.Module) -> int:
     return sum(tensor.nbytes for tensor in network.state_dict().values())
+
+
+def _small(_explainer: Explainer) -> int:
+    """A perceptron of one hidden layer; most of its memory is the GNN's."""
+    return 100_000
 
 
 def _witness_bytes(witnesses: WitnessSet) -> int:

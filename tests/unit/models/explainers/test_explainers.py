@@ -13,15 +13,15 @@ from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import ActivationLayer, GcnLayer, GnnSpec, LinearLayer, PoolLayer
 from models.counterfactual.oracle import CounterfactualOracle, FlipGoal, StoppedError
 from models.errors import NoGradientsError, NothingToLearnError
+from models.explainers.algorithms.cf_gnn_explainer import CfGnnExplainer
+from models.explainers.algorithms.cxplain import removal_costs
+from models.explainers.algorithms.grad_cam import GradCam
+from models.explainers.algorithms.integrated_gradients import IntegratedGradients
+from models.explainers.algorithms.pgm_explainer import SAMPLES, PgmExplainer
+from models.explainers.algorithms.saliency import Saliency
 from models.explainers.catalogue import EXPLAINERS, ExplainerName, make_explainer
-from models.explainers.cf_gnn_explainer import CfGnnExplainer
 from models.explainers.curve import counterfactual_curve
-from models.explainers.cxplain import removal_costs
-from models.explainers.grad_cam import GradCam
-from models.explainers.integrated_gradients import IntegratedGradients
 from models.explainers.interface import EdgeScores, EditOrder, Explainer
-from models.explainers.pgm_explainer import SAMPLES, PgmExplainer
-from models.explainers.saliency import Saliency
 from models.graphs.edits import EditRules, EditSpace
 from tests.unit.models.small_gnns import (
     TYPES,

@@ -318,7 +318,7 @@ BAD_EXPLANATIONS = {
     "float class": ({"target_class": 1.0}, "/target_class", "integer"),
     "no alternatives": ({"alternatives": 0}, "/alternatives", "greater than or equal to 1"),
     "many alternatives": ({"alternatives": 17}, "/alternatives", "less than or equal to 16"),
-    "explainer": ({"explainer": "magic"}, "/explainer", "'d4', 'd4-paper' or 'search'"),
+    "explainer": ({"explainer": "magic"}, "/explainer", "'d4', 'd4-paper', 'search', 'greedy'"),
     "old sampler": ({"sampler": "guided"}, "/sampler", "is now called `explainer`"),
     "old class nodes": (
         {"kind": "class", "graph": None, "target_class": 0, "nodes": 5},

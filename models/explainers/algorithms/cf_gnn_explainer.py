@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 
 from models.counterfactual.oracle import CounterfactualOracle
-from models.explainers.edge_gradients import dense_space
+from models.explainers.algorithms.edge_gradients import dense_space
 from models.explainers.interface import EditedGraphs
 from models.graphs.base_edit_space import EditSet
 

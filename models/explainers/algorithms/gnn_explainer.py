@@ -11,13 +11,13 @@ from torch_geometric.explain import GNNExplainer as PygGnnExplainer
 from torch_geometric.explain import ModelConfig
 
 from models.counterfactual.oracle import CounterfactualOracle
-from models.explainers.interface import EdgeScores, seeded
-from models.explainers.pyg_model import (
+from models.explainers.algorithms.pyg_model import (
     PygModel,
     attributes_both_ways,
     both_directions,
     undirected,
 )
+from models.explainers.interface import EdgeScores, seeded
 
 EPOCHS = 100  # PyG's default
 

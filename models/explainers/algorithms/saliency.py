@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from models.counterfactual.oracle import CounterfactualOracle
-from models.explainers.edge_gradients import edge_gradients
+from models.explainers.algorithms.edge_gradients import edge_gradients
 from models.explainers.interface import EdgeScores
 
 

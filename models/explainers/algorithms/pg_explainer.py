@@ -19,13 +19,13 @@ from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn
 from models.counterfactual.oracle import CounterfactualOracle, StoppedError
 from models.errors import NothingToLearnError
-from models.explainers.interface import EdgeScores, seeded
-from models.explainers.pyg_model import (
+from models.explainers.algorithms.pyg_model import (
     PygModel,
     attributes_both_ways,
     both_directions,
     undirected,
 )
+from models.explainers.interface import EdgeScores, seeded
 
 EPOCHS = 20
 GRAPHS = 100  # reference graphs of the training

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from models.counterfactual.oracle import CounterfactualOracle
-from models.explainers.edge_gradients import edge_gradients
+from models.explainers.algorithms.edge_gradients import edge_gradients
 from models.explainers.interface import EdgeScores
 
 STEPS = 50

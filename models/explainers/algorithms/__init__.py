@@ -1,0 +1,1 @@
+"""One explainer per module; `models.explainers.catalogue` names them."""
