@@ -6,12 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from d4explain.contracts.scopes import Scope
+from d4explain.contracts.scopes import KeyState, Scope
 from service.http.access.credentials import LINK_PARAMETER
 from service.http.principals import Principal
+from service.metadata_models import Metadata, StoredMetadata
 from service.resources import Resource
 from service.schemas import Body
-from store.access.api_keys import NewKey
+from store.access.api_keys import NewKey, state_of
 from store.access.temporary_tokens import NewToken
 from store.database.clock import timestamp
 from store.database.tables import ApiKey, TemporaryToken
@@ -27,6 +28,7 @@ class KeyIn(Body):
     name: Annotated[str, Field(min_length=1, max_length=200)]
     scopes: Annotated[list[ScopeName], Field(min_length=1, max_length=len(Scope))]
     days: Annotated[float, Field(gt=0, le=MAX_DAYS, allow_inf_nan=False)] | None = None
+    metadata: Metadata = Field(default_factory=dict)
 
 
 class RotationIn(Body):
@@ -42,7 +44,8 @@ class KeyResource(Resource):
     name: str
     prefix: str
     scopes: list[Scope]
-    state: Literal["active", "expired", "revoked"]
+    state: KeyState
+    metadata: StoredMetadata
     created_at: str
     expires_at: str | None
     revoked_at: str | None
@@ -80,7 +83,8 @@ def key_resource(row: ApiKey, at: float) -> KeyResource:
         name=row.name,
         prefix=row.prefix,
         scopes=[Scope(scope) for scope in row.scopes],
-        state=_state(row, at),
+        state=state_of(row, at),
+        metadata=row.caller_metadata or {},
         created_at=timestamp(row.created_at),
         expires_at=_optional(row.expires_at),
         revoked_at=_optional(row.revoked_at),
@@ -117,12 +121,6 @@ def link_resource(row: TemporaryToken) -> LinkResource:
 def new_link_resource(new: NewToken) -> NewLinkResource:
     url = f"/v1/explanations/{new.row.explanation_id}?{LINK_PARAMETER}={new.text}"
     return NewLinkResource(**dict(link_resource(new.row)), url=url)
-
-
-def _state(row: ApiKey, at: float) -> Literal["active", "expired", "revoked"]:
-    if row.revoked_at is not None:
-        return "revoked"
-    return "expired" if row.expires_at is not None and row.expires_at <= at else "active"
 
 
 def _optional(seconds: float | None) -> str | None:

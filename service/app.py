@@ -42,7 +42,7 @@ from service.routes import (
     what_if,
 )
 from service.routes.access import keys, links, sessions
-from service.routes.data_life import holds, tenant_policies
+from service.routes.data_life import holds, metadata, tenant_policies
 from service.routes.receipts import audit_log, receipts, replays
 from service.signer import Signer
 from service.submission.explanation_submissions import Submissions
@@ -73,6 +73,7 @@ ROUTERS = [
         replays,
         holds,
         tenant_policies,
+        metadata,
         receipts,
         audit_log,
         links,

@@ -75,6 +75,7 @@ def job_resource(job: Job, queue: TrainingQueue = _NO_TRAINING) -> JobResource:
             witness_set=job.witness_set_id,
             explanation=job.subject_id if _is_explanation(job) else None,
         ),
+        metadata=job.caller_metadata or {},
         created_at=timestamp(job.created_at),
         started_at=_optional_timestamp(job.started_at),
         finished_at=_optional_timestamp(job.finished_at),
@@ -106,6 +107,7 @@ def gnn_resource(gnn: Gnn, aliases: Sequence[str]) -> GnnResource:
         aliases=list(aliases),
         description=gnn.description,
         tags=gnn.tags,
+        metadata=gnn.caller_metadata or {},
         state=gnn.state,
         sha256=gnn.sha256,
         spec=stored_spec(gnn.spec),
@@ -135,6 +137,7 @@ def dataset_resource(dataset: Dataset) -> DatasetResource:
         mean_edges=dataset.mean_edges,
         large=dataset.large,
         warnings=dataset.warnings or [],
+        metadata=dataset.caller_metadata or {},
         created_at=timestamp(dataset.created_at),
     )
 
@@ -150,6 +153,7 @@ def denoiser_resource(denoiser: Denoiser, job: Job) -> DenoiserResource:
         key=denoiser.key,
         weights_sha256=denoiser.weights_sha256,
         metrics=denoiser.metrics,
+        metadata=denoiser.caller_metadata or {},
         job=job_resource(job),
         created_at=timestamp(denoiser.created_at),
     )
@@ -175,6 +179,7 @@ def explanation_summary(
         result_stage=explanation.result_stage,
         reason=_reason(job) if state is JobState.SUCCEEDED else None,
         summary=explanation.summary,
+        metadata=explanation.caller_metadata or {},
         job=job_resource(job, queue),
         created_at=timestamp(explanation.created_at),
         links=ExplanationLinks(

@@ -20,6 +20,7 @@ from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.receipts.replay_reports import ReplayReport
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.results import ClassResult, NodePredictions, Prediction
+from service.metadata_models import MetadataValue, StoredMetadata
 
 Item = TypeVar("Item", bound=BaseModel)
 
@@ -106,6 +107,9 @@ class JobResource(Resource):
     )
     retry_of: str | None
     subject: Subject
+    metadata: dict[str, MetadataValue] = Field(
+        description="That of the explanation, denoiser or GNN; of a prediction, its own."
+    )
     created_at: str
     started_at: str | None
     finished_at: str | None
@@ -125,6 +129,7 @@ class GnnResource(Resource):
     aliases: list[str]
     description: str | None
     tags: dict[str, str]
+    metadata: StoredMetadata
     state: GnnState
     sha256: str
     spec: GnnSpecDocument
@@ -150,6 +155,7 @@ class DatasetResource(Resource):
     mean_edges: float
     large: bool = Field(False, description="One large graph, whose node ids are 0 to n - 1.")
     warnings: list[str] = Field(description="What was left out of the posted graphs; often empty.")
+    metadata: StoredMetadata
     created_at: str
 
 
@@ -163,6 +169,7 @@ class DenoiserResource(Resource):
     key: str
     weights_sha256: str | None
     metrics: dict[str, Any] | None
+    metadata: StoredMetadata
     job: JobResource
     created_at: str
 
@@ -207,6 +214,7 @@ class ExplanationSummary(Resource):
         description="Why the provisional answer is the last one; null in all other cases."
     )
     summary: dict[str, Any] | None
+    metadata: StoredMetadata
     job: JobResource = Field(description="The job of the final answer.")
     created_at: str
     links: ExplanationLinks

@@ -25,6 +25,7 @@ from d4explain.contracts.requests import (
 )
 from d4explain.resource_names import MAX_NAME_LENGTH, is_printable, name_fault
 from service.graph_io.schemas import MAX_LABEL, MAX_SAFE_INTEGER, GraphIn, NodeIdIn
+from service.metadata_models import Metadata, MetadataChanges
 from store.catalogue.gnn_labels import MAX_TAGS
 from store.catalogue.gnn_names import MAX_REFERENCE_LENGTH
 from store.outgoing_urls import MAX_URL_LENGTH
@@ -131,6 +132,7 @@ class DatasetIn(Body):
         description="A GNN with the same features; required for SMILES, which its featuriser "
         "reads. Other GNNs can use the dataset, too.",
     )
+    metadata: Metadata = Field(default_factory=dict)
 
 
 class SamplesIn(Body):
@@ -154,6 +156,13 @@ class GnnPatch(Body):
     tags: Annotated[dict[TagKey, TagValue | None], Field(max_length=2 * MAX_TAGS)] = Field(
         {}, description="Merged with the existing tags; null removes a tag."
     )
+    metadata: MetadataChanges = Field(default_factory=dict)
+
+
+class MetadataPatch(Body):
+    """Changes of the metadata of a resource."""
+
+    metadata: MetadataChanges
 
 
 class HoldIn(Body):
@@ -196,6 +205,7 @@ class DenoiserIn(Body):
     objective: Literal["counterfactual", "class"]
     config: DenoiserConfig = DenoiserConfig()
     webhook: RequestWebhookIn | None = _REQUEST_WEBHOOK
+    metadata: Metadata = Field(default_factory=dict)
 
 
 def _denoiser_form(value: Any) -> Literal["id", "config"]:
@@ -310,6 +320,7 @@ class CounterfactualIn(Body):
         "for the explainers `d4` and `d4-paper`.",
     )
     webhook: RequestWebhookIn | None = _REQUEST_WEBHOOK
+    metadata: Metadata = Field(default_factory=dict)
 
 
 class ClassIn(Body):
@@ -352,6 +363,7 @@ class ClassIn(Body):
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")
     denoiser: DenoiserChoice | None = None
     webhook: RequestWebhookIn | None = _REQUEST_WEBHOOK
+    metadata: Metadata = Field(default_factory=dict)
 
 
 class PredictionsIn(Body):
@@ -365,6 +377,7 @@ class PredictionsIn(Body):
         "given.",
     )
     webhook: RequestWebhookIn | None = _REQUEST_WEBHOOK
+    metadata: Metadata = Field(default_factory=dict)
 
 
 class GraphPreviewIn(Body):

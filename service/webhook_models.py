@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from d4explain.contracts.webhooks import DeliveryState, SendFailure, WebhookEvent
+from service.metadata_models import Metadata, MetadataChanges, StoredMetadata
 from service.resources import Resource
 from service.schemas import Body, Description, WebhookUrl
 from store.database.clock import timestamp
@@ -34,6 +35,7 @@ class WebhookIn(Body):
     url: WebhookUrl
     events: Events | None = Field(None, description="Which ends to notify of; all if not given.")
     description: Description | None = None
+    metadata: Metadata = Field(default_factory=dict)
 
 
 class WebhookPatch(Body):
@@ -45,6 +47,7 @@ class WebhookPatch(Body):
     )
     description: Description | None = None
     enabled: bool | None = None
+    metadata: MetadataChanges = Field(default_factory=dict)
 
 
 class WebhookResource(Resource):
@@ -57,6 +60,7 @@ class WebhookResource(Resource):
     enabled: bool
     failures: int
     previous_secret_until: str | None
+    metadata: StoredMetadata
     created_at: str
 
 
@@ -132,6 +136,7 @@ def _fields(webhook: Webhook) -> dict[str, Any]:
         "description": webhook.description,
         "enabled": webhook.enabled,
         "failures": webhook.failures,
+        "metadata": webhook.caller_metadata or {},
         "previous_secret_until": None if until is None else timestamp(until),
         "created_at": timestamp(webhook.created_at),
     }

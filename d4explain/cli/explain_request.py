@@ -29,6 +29,7 @@ def class_options(options: Options) -> dict[str, Any]:
     return given(
         **_some(options, (*_COMMON, *_CLASS)),
         denoiser=_denoiser(options["denoiser"]),
+        metadata=parse_settings(options["metadata"]),
         regularisers=parse_settings(options["regulariser"]),
     )
 
@@ -39,6 +40,7 @@ def counterfactual_options(options: Options, graphs: list[dict[str, Any]]) -> di
     return given(
         **_some(options, (*_COMMON, *_COUNTERFACTUAL)),
         denoiser=_denoiser(options["denoiser"]),
+        metadata=parse_settings(options["metadata"]),
         judges="none" if judges == ["none"] else judges,
         nodes=node_ids(graphs, options["node"]),
         constraints=_constraints(options, graphs),

@@ -18,7 +18,7 @@ from d4explain.errors import D4Error
 
 COMMANDS = (
     "up", "demo", "doctor", "export", "register", "gnns", "datasets", "upload", "denoisers",
-    "predict", "explain", "explanations", "jobs", "webhooks", "holds", "quotas",
+    "predict", "explain", "explanations", "jobs", "webhooks", "metadata", "holds", "quotas",
     "retention", "verify", "signing-keys", "audit-log", "keys", "links", "mlflow",
 )  # fmt: skip
 PROGRAM = "d4explain"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
+from d4explain.client.options import ListFilters, TimeFilters
 from d4explain.errors import CommandError
 
 Url = Annotated[
@@ -34,6 +36,44 @@ Timeout = Annotated[
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Return at once, with the id of the job's result.")
 ]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata",
+        metavar="KEY=VALUE",
+        help="A note of yours on what is created: a text, a number, true or false; may be "
+        "repeated.",
+        show_default=False,
+    ),
+]
+MetadataChanges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata",
+        metavar="KEY=VALUE",
+        help="Change metadata: KEY=VALUE, or KEY= to remove it; may be repeated.",
+        show_default=False,
+    ),
+]
+MetadataFilter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata",
+        metavar="KEY=VALUE",
+        help="Only those with this metadata; may be repeated.",
+        show_default=False,
+    ),
+]
+CreatedAfter = Annotated[
+    str | None,
+    typer.Option(
+        help="Only those from this time on: a date (00:00 UTC), or a time with its zone.",
+        show_default=False,
+    ),
+]
+CreatedBefore = Annotated[
+    str | None, typer.Option(help="Only those from before this time.", show_default=False)
+]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="KEY=VALUE; may be repeated.")]
 
 
@@ -58,7 +98,29 @@ def _number_or_text(text: str) -> Any:
         value = json.loads(text)
     except ValueError:
         return text
-    return value if isinstance(value, int | float) else text
+    return value if isinstance(value, int | float) and math.isfinite(value) else text
+
+
+def list_filters(
+    metadata: Sequence[str] | None, created_after: str | None, created_before: str | None
+) -> ListFilters:
+    """What a list is filtered by; the API compares metadata by their texts."""
+    return {"metadata": parse_pairs(metadata), **times(created_after, created_before)}
+
+
+def times(created_after: str | None, created_before: str | None) -> TimeFilters:
+    filters: TimeFilters = {}
+    if created_after is not None:
+        filters["created_after"] = created_after
+    if created_before is not None:
+        filters["created_before"] = created_before
+    return filters
+
+
+def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
+    """Parse KEY=VALUE texts; KEY= removes a key."""
+    parsed = parse_settings(texts)
+    return {key: None if value == "" else value for key, value in parsed.items()}
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, TypedDict
 
 from d4explain.contracts.requests import (
@@ -16,6 +18,39 @@ from d4explain.contracts.requests import (
 from d4explain.contracts.results import NodeId
 
 ClassReference = int | str  # the number of a class, or its name in the spec of the GNN
+
+
+Metadata = Mapping[str, str | int | float | bool]  # at most 16 keys, texts of 256 characters
+
+
+class TimeFilters(TypedDict, total=False):
+    """When the items of a list were created."""
+
+    created_after: datetime | str  # from this time on; a text as in `created_at`, or a date
+    created_before: datetime | str  # earlier than this time
+
+
+class ListFilters(TimeFilters, total=False):
+    """What lists are filtered by; all of it has to match."""
+
+    metadata: Mapping[str, str | int | float | bool]
+
+
+def list_query(filters: Mapping[str, object]) -> dict[str, str]:
+    """The parameters of a list; a `datetime` without a zone is one of this machine's zone."""
+    metadata = filters.get("metadata", {})
+    assert isinstance(metadata, Mapping)
+    query = {
+        f"metadata.{key}": value if isinstance(value, str) else json.dumps(value)
+        for key, value in metadata.items()
+    }
+    for name in ("created_after", "created_before"):
+        moment = filters.get(name)
+        if isinstance(moment, datetime):
+            query[name] = moment.astimezone().isoformat()
+        elif moment is not None:
+            query[name] = str(moment)
+    return query
 
 
 class Constraints(TypedDict, total=False):
@@ -57,6 +92,7 @@ class CounterfactualOptions(TypedDict, total=False):
     denoiser: str | DenoiserConfig | dict[str, Any]  # an id, or how to train one
     webhook: RequestWebhook
     idempotency_key: str  # a request with the same key and body returns the same explanation
+    metadata: Metadata
 
 
 class ClassOptions(TypedDict, total=False):
@@ -74,3 +110,4 @@ class ClassOptions(TypedDict, total=False):
     denoiser: str | DenoiserConfig | dict[str, Any]  # an id, or how to train one
     webhook: RequestWebhook
     idempotency_key: str  # a request with the same key and body returns the same explanation
+    metadata: Metadata

@@ -43,6 +43,7 @@ class Job(Resource):
     result: dict[str, Any] | None = None  # of predictions and replays
     retry_of: str | None = None
     subject: dict[str, Any] = Field(default_factory=dict)
+    metadata: dict[str, str | int | float | bool] = Field(default_factory=dict)
     created_at: str
     started_at: str | None = None
     finished_at: str | None = None
@@ -59,6 +60,7 @@ class Gnn(Resource):
     aliases: list[str] = Field(default_factory=list)
     description: str | None = None
     tags: dict[str, str] = Field(default_factory=dict)
+    metadata: dict[str, str | int | float | bool] = Field(default_factory=dict)
     state: GnnState
     sha256: str
     spec: dict[str, Any]
@@ -81,6 +83,7 @@ class Dataset(Resource):
     mean_edges: float
     large: bool = False  # one large graph
     warnings: list[str] = Field(default_factory=list)  # what was left out of the posted graphs
+    metadata: dict[str, str | int | float | bool] = Field(default_factory=dict)
     created_at: str
 
 
@@ -144,6 +147,7 @@ class Denoiser(Resource):
     objective: str
     state: TrainingState
     metrics: dict[str, Any] | None = None
+    metadata: dict[str, str | int | float | bool] = Field(default_factory=dict)
     job: Job
     created_at: str
 
@@ -155,6 +159,7 @@ class Webhook(Resource):
     description: str | None = None
     enabled: bool
     failures: int = 0  # attempts since the last success
+    metadata: dict[str, str | int | float | bool] = Field(default_factory=dict)
     previous_secret_until: str | None = None
     created_at: str
 
@@ -171,6 +176,7 @@ class ApiKey(Resource):
     prefix: str  # how the key begins
     scopes: list[str]
     state: str
+    metadata: dict[str, str | int | float | bool] = Field(default_factory=dict)
     created_at: str
     expires_at: str | None = None
     revoked_at: str | None = None
@@ -265,6 +271,7 @@ class Explanation(Resource):
     job: Job  # of the final answer
     result: CounterfactualResult | ClassResult | None = Field(None, discriminator="kind")
     created_at: str
+    metadata: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
     def answer(self, stage: Stage) -> Answer | None:
         return next((answer for answer in self.answers if answer.stage is stage), None)

@@ -12,6 +12,12 @@ class TokenKind(StrEnum):
     LINK = "link"  # reads one explanation
 
 
+class KeyState(StrEnum):
+    ACTIVE = "active"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
 class Scope(StrEnum):
     READ = "read"  # read everything of the tenant
     EXPLAIN = "explain"  # ask for explanations and predictions, cancel and retry jobs

@@ -14,6 +14,7 @@ KEY: Example = {
     "prefix": _PREFIX,
     "scopes": ["read", "explain"],
     "state": "active",
+    "metadata": {},
     "created_at": CREATED,
     "expires_at": "2027-02-14T09:30:00.000Z",
     "revoked_at": None,

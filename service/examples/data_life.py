@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from service.examples.shared import EXPLANATION_ID, GNN_ID, SET_ID, Example
 
+METADATA_PATCH: Example = {"metadata": {"reviewed": True, "run": None}}
 HOLD_IN: Example = {"reason": "Audit 2026-118"}
 HOLD: Example = {
     "resource": EXPLANATION_ID,

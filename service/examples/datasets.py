@@ -36,6 +36,7 @@ DATASET: Example = {
     "mean_edges": 5.5,
     "large": False,
     "warnings": [],
+    "metadata": {"team": "risk"},
     "created_at": CREATED,
 }
 LARGE_LINES = """{"x": [[1.0], [1.0], [1.0]]}

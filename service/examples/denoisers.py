@@ -28,6 +28,7 @@ TRAINING_DENOISER: Example = {
     "key": SHA,
     "weights_sha256": None,
     "metrics": None,
+    "metadata": {},
     "job": TRAIN_JOB,
     "created_at": CREATED,
 }

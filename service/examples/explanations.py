@@ -12,6 +12,7 @@ from service.examples.shared import (
     EXPLANATION_ID,
     GNN_ID,
     JOB_ID,
+    METADATA,
     NODE_LINK_GRAPH,
     PROVISIONAL_JOB_ID,
     PYG_GRAPH,
@@ -28,6 +29,7 @@ COUNTERFACTUAL_IN: Example = {
     "alternatives": 2,
     "constraints": {"max_ratio": 0.3, "frozen_nodes": ["tail"], "frozen_edges": [["a", "b"]]},
     "seed": 7,
+    "metadata": METADATA,
 }
 SEARCH_IN: Example = {
     "kind": "counterfactual",
@@ -273,6 +275,7 @@ EXPLANATION: Example = {
     "result_stage": "final",
     "reason": None,
     "summary": _SUMMARY,
+    "metadata": METADATA,
     "job": explanation_job("succeeded"),
     "created_at": CREATED,
     "links": {

@@ -11,6 +11,7 @@ GNN: Example = {
     "aliases": ["production"],
     "description": "Trained on 800 graphs, seed 1.",
     "tags": {"dataset": "BA-3Motif"},
+    "metadata": {"team": "risk"},
     "state": "ready",
     "sha256": SHA,
     "spec": SPEC,

@@ -11,6 +11,7 @@ from service.examples.shared import (
     EXPLANATION_ID,
     GNN_ID,
     JOB_ID,
+    METADATA,
     SET_ID,
     SHA,
     STARTED,
@@ -39,6 +40,7 @@ def job(id_: str, kind: str, queue: str, result_link: str, state: str, **changes
         "result": None,
         "retry_of": None,
         "subject": _subject(),
+        "metadata": {},
         "created_at": CREATED,
         "started_at": None if state == "queued" else STARTED,
         "finished_at": DONE if ended else None,
@@ -74,7 +76,16 @@ def explanation_job(state: str, **changes: Any) -> Example:
         explanation=EXPLANATION_ID,
     )
     result_link = f"/v1/explanations/{EXPLANATION_ID}"
-    return job(JOB_ID, "counterfactual", "sample", result_link, state, subject=subject, **changes)
+    return job(
+        JOB_ID,
+        "counterfactual",
+        "sample",
+        result_link,
+        state,
+        subject=subject,
+        metadata=METADATA,
+        **changes,
+    )
 
 
 PROGRESS: Example = {

@@ -58,5 +58,6 @@ EDITED: Example = {
     "nodes": NODE_LINK_GRAPH["nodes"],
     "edges": [edge for edge in NODE_LINK_GRAPH["edges"] if edge != NODE_LINK_GRAPH["edges"][5]],
 }
+METADATA: Example = {"team": "risk", "run": 17, "reviewed": False}
 BEFORE: Example = {"predicted_class": 0, "probabilities": [0.94, 0.06]}
 AFTER: Example = {"predicted_class": 1, "probabilities": [0.17, 0.83]}

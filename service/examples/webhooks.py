@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.examples.explanations import EXPLANATION
 from service.examples.jobs import TRAIN_JOB
-from service.examples.shared import CREATED, DENOISER_ID, GNN_ID, SET_ID, Example
+from service.examples.shared import CREATED, DENOISER_ID, GNN_ID, METADATA, SET_ID, Example
 
 _WEBHOOK_ID = "whk_01k9xw3e8p2m5t7c4q6z"
 _SECRET = "whsec_ZXhhbXBsZSBzZWNyZXQgb2YgdGhlIHNlcnZpY2UuLi4="
@@ -22,6 +22,7 @@ WEBHOOK: Example = {
     "id": _WEBHOOK_ID,
     "enabled": True,
     "failures": 0,
+    "metadata": {},
     "previous_secret_until": None,
     "created_at": CREATED,
 }
@@ -49,6 +50,7 @@ PENDING_DELIVERY: Example = {
             "gnn": GNN_ID,
             "dataset": SET_ID,
             "denoiser": DENOISER_ID,
+            "metadata": METADATA,
         },
     },
     "created_at": CREATED,

@@ -35,7 +35,7 @@ from service.http.openapi import (
     problem_responses,
     response,
 )
-from service.http.pagination import PageQuery, converted_page, read_page
+from service.http.pagination import METADATA_FILTER, ListQuery, converted_page, read_page
 from service.http.principals import Reader, Registrar
 from service.http.responses import json_response, page_response, with_etag
 from service.resource_builders import dataset_resource
@@ -50,7 +50,7 @@ from store.store import Store
 router = APIRouter(tags=["reference sets"])
 
 
-class DatasetsQuery(PageQuery):
+class DatasetsQuery(ListQuery):
     name: Name | None = Field(None, description="Only versions of this name.")
 
 
@@ -91,6 +91,7 @@ async def create_dataset(request: Request, context: ContextOf, principal: Regist
         200: response("A page.", PageOf[DatasetResource], examples.page(examples.DATASET)),
         **problem_responses(),
     },
+    openapi_extra={"parameters": [METADATA_FILTER]},
 )
 def list_datasets(
     request: Request,
@@ -101,7 +102,12 @@ def list_datasets(
     with context.store.database.reading() as session:
         rows = read_page(
             lambda: datasets.page(
-                session, query.cursor, query.limit, tenant=principal.tenant, name=query.name
+                session,
+                query.cursor,
+                query.limit,
+                tenant=principal.tenant,
+                name=query.name,
+                filters=query.filters,
             )
         )
     page = converted_page(rows, dataset_resource)
@@ -180,6 +186,7 @@ def create(store: Store, body: PostedBody, submission: Submission) -> Created:
             graphs_digest=digest,
             sha256=sha256,
             warnings=warnings.texts,
+            metadata=posted.metadata,
             **statistics,
         ).id
 

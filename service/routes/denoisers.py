@@ -30,7 +30,7 @@ from service.http.openapi import (
     problem_responses,
     response,
 )
-from service.http.pagination import GnnFilter, PageQuery, converted_page, read_page
+from service.http.pagination import METADATA_FILTER, GnnFilter, ListQuery, converted_page, read_page
 from service.http.principals import Reader, Registrar
 from service.http.responses import (
     accepted_headers,
@@ -48,7 +48,7 @@ from service.submission.request_webhooks import checked_webhook
 from service.submission.resource_ids import checked_id, find_gnn_and_dataset, gnn_filter
 from service.submission.training_costs import check_training, training_seconds
 from store import jobs
-from store.catalogue import denoisers
+from store.catalogue import denoisers, metadata_changes
 from store.catalogue.data_life import deletions
 from store.store import Store
 from store.webhooks import endpoints
@@ -56,15 +56,16 @@ from store.webhooks import endpoints
 router = APIRouter(tags=["denoisers"])
 
 
-class DenoisersQuery(PageQuery):
+class DenoisersQuery(ListQuery):
     gnn: GnnFilter | None = None
+    state: TrainingState | None = None
 
 
 @router.post(
     "/v1/denoisers",
     summary="Train a denoiser, or return an existing one",
     description="The same GNN, reference set, objective and config share one denoiser. If it is "
-    "already being trained or ready, the response returns it.",
+    "already being trained or ready, the response returns it, with `metadata` merged into its own.",
     status_code=202,
     responses={
         200: response("Training has ended; see `state`.", DenoiserResource, examples.DENOISER),
@@ -100,6 +101,7 @@ async def create_denoiser(request: Request, context: ContextOf, principal: Regis
         200: response("A page.", PageOf[DenoiserResource], examples.page(examples.DENOISER)),
         **problem_responses(),
     },
+    openapi_extra={"parameters": [METADATA_FILTER]},
 )
 def list_denoisers(
     request: Request,
@@ -115,6 +117,8 @@ def list_denoisers(
                 query.limit,
                 tenant=principal.tenant,
                 gnn_id=gnn_filter(session, query.gnn, principal.tenant),
+                state=query.state,
+                filters=query.filters,
             )
         )
         ids = [denoiser.job_id for denoiser in rows.items]
@@ -198,6 +202,8 @@ def create(store: Store, body: bytes, submission: Submission) -> Created:
             config=posted.config,
             estimated_seconds=training_seconds(posted.objective, posted.config, dataset),
         )
+        if posted.metadata:
+            metadata_changes.change(session, denoiser, posted.metadata)
         if webhook is not None:
             training = jobs.get(session, denoiser.job_id, submission.tenant)
             endpoints.add_all(session, [(webhook, training)])

@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import Response
 
-from d4explain.contracts.job_states import Stage
+from d4explain.contracts.job_states import JobState, Stage
 from service import examples
 from service.context import Context, ContextOf, context_of, handle_body, run_in_thread
 from service.drawing.rendering import DrawnResult, drawing_response
@@ -28,7 +28,7 @@ from service.http.openapi import (
     response,
     response_variants,
 )
-from service.http.pagination import GnnFilter, PageQuery, converted_page, read_page
+from service.http.pagination import METADATA_FILTER, GnnFilter, ListQuery, converted_page, read_page
 from service.http.principals import Explainer, Reader
 from service.http.responses import (
     accepted_headers,
@@ -63,9 +63,10 @@ router = APIRouter(tags=["explanations"])
 _SMALL_BODY = 64 * 1024  # bytes; parsed within a few milliseconds
 
 
-class ExplanationsQuery(PageQuery):
+class ExplanationsQuery(ListQuery):
     kind: Literal["counterfactual", "class"] | None = None
     gnn: GnnFilter | None = None
+    state: JobState | None = None
 
 
 class CreateQuery(BaseModel):
@@ -171,6 +172,7 @@ async def create_explanation(request: Request, principal: Explainer) -> Response
         ),
         **problem_responses(),
     },
+    openapi_extra={"parameters": [METADATA_FILTER]},
 )
 def list_explanations(
     request: Request,
@@ -187,6 +189,8 @@ def list_explanations(
                 tenant=principal.tenant,
                 kind=query.kind,
                 gnn_id=gnn_filter(session, query.gnn, principal.tenant),
+                state=query.state,
+                filters=query.filters,
             )
         )
         ids = [id_ for row in rows.items for id_ in (row.job_id, row.provisional_job_id) if id_]

@@ -32,7 +32,7 @@ from service.http.openapi import (
     problem_responses,
     response,
 )
-from service.http.pagination import PageQuery, converted_page, read_page
+from service.http.pagination import METADATA_FILTER, ListQuery, converted_page, read_page
 from service.http.principals import Reader, Registrar
 from service.http.problems import problem
 from service.http.responses import accepted_headers, json_response, page_response, with_etag
@@ -48,7 +48,7 @@ from service.submission.gnn_registration import (
     read_registration,
     registration_form,
 )
-from store.catalogue import gnn_labels, gnns
+from store.catalogue import gnn_labels, gnns, metadata_changes
 from store.catalogue.gnn_names import parse_reference
 from store.store import Store
 from store.webhooks import endpoints
@@ -56,8 +56,9 @@ from store.webhooks import endpoints
 router = APIRouter(tags=["GNNs"])
 
 
-class GnnsQuery(PageQuery):
+class GnnsQuery(ListQuery):
     name: Name | None = Field(None, description="Only the versions of this name.")
+    state: GnnState | None = None
 
 
 @router.post(
@@ -66,9 +67,9 @@ class GnnsQuery(PageQuery):
     description="Post a form with `name`, `spec` (JSON, see the layer vocabulary) and `weights` "
     "(a safetensors file with exactly the spec's tensors), or with `name` and `archive`, a zip "
     "file of spec.json and weights.safetensors. `samples` (samples.json in an archive), "
-    "`description`, `tags` and `webhook` are optional. If the deployment allows it, `predict_url` "
-    "instead of `weights` registers a black box; its spec has `features` and `classes` but no "
-    "layers. Every registration of a name creates its next version. "
+    "`description`, `tags`, `metadata` and `webhook` are optional. If the deployment allows it, "
+    "`predict_url` instead of `weights` registers a black box; its spec has `features` and "
+    "`classes` but no layers. Every registration of a name creates its next version. "
     "A probe checks the GNN first; the request waits for it, by default 10 s. A GNN that fails "
     "the probe remains as `rejected` with the report.",
     status_code=201,
@@ -109,6 +110,7 @@ async def _register(request: Request, context: Context, tenant: str) -> tuple[Cr
         200: response("A page of GNNs.", PageOf[GnnResource], examples.page(examples.GNN)),
         **problem_responses(),
     },
+    openapi_extra={"parameters": [METADATA_FILTER]},
 )
 def list_gnns(
     request: Request,
@@ -119,7 +121,13 @@ def list_gnns(
     with context.store.database.reading() as session:
         rows = read_page(
             lambda: gnns.page(
-                session, query.cursor, query.limit, tenant=principal.tenant, name=query.name
+                session,
+                query.cursor,
+                query.limit,
+                tenant=principal.tenant,
+                name=query.name,
+                state=query.state,
+                filters=query.filters,
             )
         )
         aliases = gnn_labels.aliases_by_gnn(session, [gnn.id for gnn in rows.items])
@@ -145,8 +153,8 @@ def get_gnn(request: Request, context: ContextOf, principal: Reader, gnn_id: str
 
 @router.patch(
     "/v1/gnns/{gnn_id}",
-    summary="Change a GNN's description or tags",
-    description="Omitted fields stay unchanged. Tags are merged; null removes a tag.",
+    summary="Change a GNN's description, tags or metadata",
+    description="Omitted fields stay unchanged. Tags and metadata are merged; null removes a key.",
     responses={
         200: response("The changed GNN.", GnnResource, examples.GNN),
         **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
@@ -205,6 +213,7 @@ def register(store: Store, form: FormParts, submission: Submission) -> Created:
             samples_digest=samples_digest,
             description=posted.description,
             tags=posted.tags,
+            metadata=posted.metadata,
         )
         if posted.webhook is not None:
             endpoints.add_all(session, [(posted.webhook, job)])
@@ -221,6 +230,8 @@ def change(store: Store, tenant: str, reference: str, body: bytes) -> GnnResourc
         if "description" in patch.model_fields_set:
             gnn.description = patch.description
         gnn_labels.merge_tags(gnn, patch.tags)
+        if patch.metadata:
+            gnn = metadata_changes.change(session, gnn, patch.metadata)
         return gnn_resource(gnn, gnn_labels.aliases_of(session, gnn.id))
 
 

@@ -21,7 +21,7 @@ from service.http.body_limits import release_body_memory
 from service.http.faults import reject
 from service.http.idempotency import Created, Submission, create_once, submission_of
 from service.http.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, problem_responses, response
-from service.http.pagination import GnnFilter, PageQuery, converted_page, read_page
+from service.http.pagination import METADATA_FILTER, GnnFilter, ListQuery, converted_page, read_page
 from service.http.principals import Explainer, Reader
 from service.http.responses import (
     accepted_headers,
@@ -57,7 +57,7 @@ _LAST_EVENT_ID = {
 }
 
 
-class JobsQuery(PageQuery):
+class JobsQuery(ListQuery):
     state: JobState | None = None
     kind: JobKind | None = None
     gnn: GnnFilter | None = None
@@ -70,6 +70,7 @@ class JobsQuery(PageQuery):
         200: response("A page of jobs.", PageOf[JobResource], examples.page(examples.TRAIN_JOB)),
         **problem_responses(),
     },
+    openapi_extra={"parameters": [METADATA_FILTER]},
 )
 def list_jobs(
     request: Request,
@@ -87,6 +88,7 @@ def list_jobs(
                 state=query.state,
                 kind=query.kind,
                 gnn_id=gnn_filter(session, query.gnn, principal.tenant),
+                filters=query.filters,
             )
         )
         queue = jobs.TrainingQueue.read(session)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
@@ -16,6 +16,7 @@ from service.context import ContextOf, handle_upload, run_in_thread
 from service.graph_io.large_graph_reader import LargeForm, read_large
 from service.graph_io.unread_attributes import InputWarnings
 from service.http.bodies import PostedBody, require_content_type, spooled_body
+from service.http.faults import Fault, InvalidRequestError, faults_of, reject
 from service.http.idempotency import (
     Created,
     Submission,
@@ -23,9 +24,11 @@ from service.http.idempotency import (
     create_once,
     submission_of,
 )
+from service.http.json_bodies import MalformedJsonError, parse_json
 from service.http.openapi import IDEMPOTENCY_KEY, problem_responses, response
 from service.http.principals import Registrar
 from service.http.responses import json_response
+from service.metadata_models import METADATA
 from service.resources import DatasetResource
 from service.routes.datasets import read_dataset
 from service.schemas import ResourceName
@@ -47,6 +50,11 @@ class LargeQuery(BaseModel):
 
     name: ResourceName = Field(
         description="Name of the dataset; a name used before gets a new version."
+    )
+    metadata: str | None = Field(
+        None,
+        max_length=16_000,
+        description='Metadata as a JSON object, for example `{"team": "risk"}`.',
     )
 
 
@@ -89,11 +97,14 @@ async def create_large(
     form = LargeForm(require_content_type(request, *LargeForm, hint=_PARQUET_HINT))
     async with spooled_body(request) as body:
         submission = submission_of(
-            request, principal.tenant, body.sha256, form.encode(), query.name.encode()
+            request,
+            principal.tenant,
+            body.sha256,
+            form.encode(),
+            query.name.encode(),
+            (query.metadata or "").encode(),
         )
-        created = await handle_upload(
-            context, body.size, create, query.name, form, submission, body
-        )
+        created = await handle_upload(context, body.size, create, query, form, submission, body)
     dataset = await run_in_thread(read_dataset, context.store, principal.tenant, created.id)
     return json_response(
         dataset, 201, {"Location": f"/v1/datasets/{created.id}", **created.headers}
@@ -101,12 +112,13 @@ async def create_large(
 
 
 def create(
-    store: Store, name: str, form: LargeForm, submission: Submission, body: PostedBody
+    store: Store, query: LargeQuery, form: LargeForm, submission: Submission, body: PostedBody
 ) -> Created:
     """Reads and checks the whole graph before it writes anything."""
     created = already_created(store, submission)
     if created is not None:
         return created
+    metadata = _metadata(query.metadata)
     with body.open() as file:
         warnings = InputWarnings()
         graph = read_large(file, form, store.settings, warnings)
@@ -115,7 +127,7 @@ def create(
     def create_row(session: Session) -> str:
         return datasets.create(
             session,
-            name=name,
+            name=query.name,
             tenant=submission.tenant,
             gnn_features=graph.features,
             graphs_digest=digest,
@@ -127,6 +139,28 @@ def create(
             mean_edges=graph.edge_count,
             large=True,
             warnings=warnings.texts,
+            metadata=metadata,
         ).id
 
     return create_once(store, submission, create_row)
+
+
+def _metadata(text: str | None) -> dict[str, Any]:
+    """The metadata of the query; raises what is wrong with it."""
+    if text is None:
+        return {}
+    try:
+        document = parse_json(text.encode())
+        checked: dict[str, Any] = METADATA.validate_python(document, strict=True)
+    except MalformedJsonError as error:
+        reject("metadata", f"is not JSON: {error}", "query")
+    except InvalidRequestError as error:
+        raise InvalidRequestError([_in_query(fault) for fault in error.faults]) from error
+    except ValidationError as error:
+        faults = [_in_query(fault) for fault in faults_of(error, document)]
+        raise InvalidRequestError(faults) from error
+    return checked
+
+
+def _in_query(fault: Fault) -> Fault:
+    return Fault(f"metadata{fault.at}", fault.detail, "query")

@@ -114,6 +114,7 @@ def create(store: Store, reference: str, body: PostedBody, submission: Submissio
             subject_id=gnn.id,
             gnn_id=gnn.id,
             request_digest=digest,
+            metadata=posted.metadata,
             tenant=submission.tenant,
         )
         if webhook is not None:

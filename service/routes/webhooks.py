@@ -22,7 +22,13 @@ from service.http.idempotency import (
 )
 from service.http.json_bodies import parse_model
 from service.http.openapi import IDEMPOTENCY_KEY, json_request, problem_responses, response
-from service.http.pagination import PageQuery, converted_page, read_page
+from service.http.pagination import (
+    METADATA_FILTER,
+    ListQuery,
+    TimedQuery,
+    converted_page,
+    read_page,
+)
 from service.http.principals import Admin
 from service.http.responses import json_response, page_response
 from service.resources import PageOf
@@ -38,6 +44,7 @@ from service.webhook_models import (
     new_secret_resource,
     webhook_resource,
 )
+from store.catalogue import metadata_changes
 from store.outgoing_urls import check_webhook_url
 from store.store import Store
 from store.webhooks import deliveries, endpoints
@@ -45,7 +52,11 @@ from store.webhooks import deliveries, endpoints
 router = APIRouter(tags=["webhooks"])
 
 
-class DeliveriesQuery(PageQuery):
+class WebhooksQuery(ListQuery):
+    enabled: bool | None = Field(None, description="Only enabled, or only disabled ones.")
+
+
+class DeliveriesQuery(TimedQuery):
     webhook: str | None = Field(
         None, max_length=64, description="Only those to this registered webhook."
     )
@@ -82,13 +93,24 @@ async def create_webhook(request: Request, context: ContextOf, principal: Admin)
         200: response("A page.", PageOf[WebhookResource], examples.page(examples.WEBHOOK)),
         **problem_responses(),
     },
+    openapi_extra={"parameters": [METADATA_FILTER]},
 )
 def list_webhooks(
-    request: Request, context: ContextOf, principal: Admin, query: Annotated[PageQuery, Query()]
+    request: Request,
+    context: ContextOf,
+    principal: Admin,
+    query: Annotated[WebhooksQuery, Query()],
 ) -> Response:
     with context.store.database.reading() as session:
         rows = read_page(
-            lambda: endpoints.page(session, principal.tenant, query.cursor, query.limit)
+            lambda: endpoints.page(
+                session,
+                principal.tenant,
+                query.cursor,
+                query.limit,
+                enabled=query.enabled,
+                filters=query.filters,
+            )
         )
     page = converted_page(rows, webhook_resource)
     return page_response(request, page, query.link_parameters())
@@ -183,6 +205,7 @@ def list_deliveries(
                 query.limit,
                 webhook_id=query.webhook,
                 state=query.state,
+                filters=query.filters,
             )
         )
     page = converted_page(rows, delivery_resource)
@@ -237,6 +260,7 @@ def create(store: Store, body: bytes, submission: Submission, tenant: str) -> Cr
                 url=posted.url,
                 events=named_events(posted.events),
                 description=posted.description,
+                metadata=posted.metadata,
                 tenant=tenant,
             ).id
         ),
@@ -257,6 +281,8 @@ def change(store: Store, webhook_id: str, body: bytes, tenant: str) -> WebhookRe
             webhook.description = patch.description
         if patch.enabled is not None:
             webhook.enabled = patch.enabled
+        if patch.metadata:
+            webhook = metadata_changes.change(session, webhook, patch.metadata)
         return webhook_resource(webhook)
 
 

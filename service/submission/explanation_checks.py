@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -57,6 +58,7 @@ class CheckedExplanation:
     request_digest: str
     seed: int
     webhook: RequestWebhook | None
+    metadata: dict[str, Any]
 
     @property
     def denoiser_key(self) -> tuple[str, ...]:
@@ -136,6 +138,7 @@ def _check(
         request_digest=digest_of(job_request),
         seed=body.seed,
         webhook=webhook,
+        metadata=body.metadata,
     )
     return checked, job_request
 

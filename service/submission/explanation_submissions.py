@@ -111,6 +111,7 @@ def commit_all(store: Store, batch: Sequence[CheckedExplanation]) -> list[Commit
                     estimated_seconds=batch[index].estimated_seconds,
                     seed=batch[index].seed,
                     origin=batch[index].submission.origin,
+                    metadata=batch[index].metadata,
                 )
                 for index in new
                 for denoiser, train_job in [trained[keys[index]]]

@@ -20,6 +20,7 @@ from service.http.bodies import FormParts, form_body
 from service.http.faults import Fault, Faults, InvalidRequestError, faults_of, reject
 from service.http.json_bodies import MalformedJsonError, parse_json
 from service.http.openapi import schema_of
+from service.metadata_models import METADATA
 from service.schemas import Description, RequestWebhookIn, ResourceName, SamplesIn, Tags
 from service.submission.request_webhooks import checked_webhook
 from store.catalogue.black_boxes import check_black_box_url
@@ -60,6 +61,7 @@ FORM: dict[str, Any] = {
                         "maxProperties": MAX_TAGS,
                         "additionalProperties": {"type": "string", "maxLength": 200},
                     },
+                    "metadata": METADATA.json_schema(),
                     "spec": {
                         "anyOf": [schema_of(GnnSpecDocument), schema_of(BlackBoxSpecDocument)]
                     },
@@ -73,6 +75,7 @@ FORM: dict[str, Any] = {
             "encoding": {
                 "spec": {"contentType": "application/json"},
                 "tags": {"contentType": "application/json"},
+                "metadata": {"contentType": "application/json"},
                 "samples": {"contentType": "application/json"},
                 "webhook": {"contentType": "application/json"},
                 "weights": {"contentType": "application/octet-stream"},
@@ -93,6 +96,7 @@ class Registration:
     name: str
     description: str | None
     tags: dict[str, str]
+    metadata: dict[str, Any]
     spec: GnnSpecDocument
     weights: bytes
     samples: ProbeRequest | None
@@ -113,7 +117,7 @@ _IN_ARCHIVE = Places(f"/archive/{SPEC}", f"/archive/{WEIGHTS}", f"/archive/{SAMP
 
 
 async def registration_form(request: Request) -> FormParts:
-    texts = {"name", "description", "tags", "spec", "predict_url", "webhook"}
+    texts = {"name", "description", "tags", "metadata", "spec", "predict_url", "webhook"}
     files = {"weights", "archive", "samples"}
     form = await form_body(request, texts, files, optional=(texts | files) - {"name"})
     faults = Faults()
@@ -167,11 +171,20 @@ def read_registration(form: FormParts, settings: Settings) -> Registration:
             else _checked(_DESCRIPTION, _text(description, "/description"), "/description")
         ),
         tags={} if tags is None else _checked(_TAGS, _json(tags, "/tags"), "/tags"),
+        metadata=_metadata(form),
         spec=spec,
         weights=weights,
         samples=None if samples is None else _samples(samples, spec, settings, places.samples),
         webhook=_webhook(form, settings),
     )
+
+
+def _metadata(form: FormParts) -> dict[str, Any]:
+    if "metadata" not in form.texts:
+        return {}
+    posted = _json(form.texts["metadata"], "/metadata")
+    checked: dict[str, Any] = _checked(METADATA, posted, "/metadata")
+    return checked
 
 
 def _webhook(form: FormParts, settings: Settings) -> RequestWebhook | None:

@@ -12,15 +12,19 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from hmac import compare_digest
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import ColumnElement, and_, not_, or_, select, update
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.errors import InvalidInput, quoted
-from d4explain.contracts.scopes import Scope
+from d4explain.contracts.scopes import KeyState, Scope
+from store.database.clock import now
 from store.database.identifiers import new_id
-from store.database.paging import Page, page_of
+from store.database.lists import caller_metadata
+from store.database.lists.filters import NO_FILTERS, Filters
+from store.database.lists.paging import Page, page_of
 from store.database.sessions import read_clock
 from store.database.tables.access import ApiKey
+from store.database.tables.base import JsonObject
 from store.errors import Conflict, NotFound
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -51,6 +55,7 @@ def create(
     scopes: Collection[Scope],
     seconds: float | None = None,  # until it expires; None for never
     text: str | None = None,
+    metadata: JsonObject | None = None,
 ) -> NewKey:
     """Creates a key; `text` is its text if the operator has chosen one already."""
     if not _TENANT.fullmatch(tenant):
@@ -71,9 +76,11 @@ def create(
         scopes=[scope.value for scope in Scope if scope in scopes],
         created_at=created_at,
         expires_at=None if seconds is None else created_at + seconds,
+        caller_metadata=metadata or None,
     )
     session.add(row)
     session.flush()
+    caller_metadata.write(session, [row])
     return NewKey(row, text)
 
 
@@ -100,6 +107,7 @@ def rotate(session: Session, key_id: str, tenant: str, *, overlap_seconds: float
         name=old.name,
         scopes=[Scope(scope) for scope in old.scopes],
         seconds=lifetime,
+        metadata=old.caller_metadata,
     )
     new.row.rotated_from = old.id
     ends = at + overlap_seconds
@@ -125,9 +133,17 @@ def get(session: Session, key_id: str, tenant: str) -> ApiKey:
 
 
 def page(
-    session: Session, cursor: str | None = None, limit: int = 50, *, tenant: str
+    session: Session,
+    cursor: str | None = None,
+    limit: int = 50,
+    *,
+    tenant: str,
+    state: KeyState | None = None,
+    filters: Filters = NO_FILTERS,
 ) -> Page[ApiKey]:
-    query = select(ApiKey).where(ApiKey.tenant_id == tenant)
+    query = filters.applied_to(select(ApiKey).where(ApiKey.tenant_id == tenant), ApiKey, tenant)
+    if state is not None:
+        query = query.where(_is_in(state))
     return page_of(session, query, ApiKey, cursor, limit)
 
 
@@ -199,5 +215,22 @@ def _locked(session: Session, key_id: str, tenant: str) -> ApiKey:
     return row
 
 
+def state_of(row: ApiKey, at: float) -> KeyState:
+    """`at` is the time by the database's clock."""
+    if row.revoked_at is not None:
+        return KeyState.REVOKED
+    has_expired = row.expires_at is not None and row.expires_at <= at
+    return KeyState.EXPIRED if has_expired else KeyState.ACTIVE
+
+
+def _is_in(state: KeyState) -> ColumnElement[bool]:
+    """Whether `state_of` is this one."""
+    if state is KeyState.REVOKED:
+        return ApiKey.revoked_at.is_not(None)
+    has_expired = and_(ApiKey.expires_at.is_not(None), ApiKey.expires_at <= now())
+    is_expected = has_expired if state is KeyState.EXPIRED else not_(has_expired)
+    return and_(ApiKey.revoked_at.is_(None), is_expected)
+
+
 def is_dead(row: ApiKey, at: float) -> bool:
-    return row.revoked_at is not None or (row.expires_at is not None and row.expires_at <= at)
+    return state_of(row, at) is not KeyState.ACTIVE

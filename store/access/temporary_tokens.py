@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.scopes import TokenKind
 from store.access.api_keys import is_dead
 from store.database.identifiers import new_id
-from store.database.paging import Page, page_of
+from store.database.lists.paging import Page, page_of
 from store.database.sessions import now, read_clock
 from store.database.tables.access import ApiKey, TemporaryToken
 from store.errors import NotFound

@@ -17,8 +17,11 @@ from store.catalogue.gnn_names import parse_reference
 from store.catalogue.name_versions import next_version
 from store.database import artifact_ledger
 from store.database.identifiers import new_id
-from store.database.paging import Page, page_of
+from store.database.lists import caller_metadata
+from store.database.lists.filters import NO_FILTERS, Filters
+from store.database.lists.paging import Page, page_of
 from store.database.tables import Dataset, DatasetName, Job
+from store.database.tables.base import JsonObject
 from store.errors import Conflict, NotFound
 
 _SHOWN = 5  # versions that an error message lists
@@ -45,6 +48,7 @@ def create(
     edge_features: int = 0,
     large: bool = False,
     warnings: Sequence[str] = (),
+    metadata: JsonObject | None = None,
 ) -> Dataset:
     """Creates the next version of this name.
 
@@ -66,9 +70,11 @@ def create(
         mean_edges=mean_edges,
         large=large,
         warnings=list(warnings) or None,
+        caller_metadata=metadata or None,
     )
     session.add(dataset)
     session.flush()
+    caller_metadata.write(session, [dataset])
     artifact_ledger.refer(session, tenant, graphs_digest)
     session.refresh(dataset)  # the database set `created_at`
     return dataset
@@ -118,8 +124,9 @@ def page(
     *,
     tenant: str,
     name: str | None = None,
+    filters: Filters = NO_FILTERS,
 ) -> Page[Dataset]:
-    query = select(Dataset).where(Dataset.tenant_id == tenant)
+    query = filters.applied_to(select(Dataset).where(Dataset.tenant_id == tenant), Dataset, tenant)
     if name is not None:
         query = query.where(Dataset.name == name)
     return page_of(session, query, Dataset, cursor, limit)

@@ -14,7 +14,8 @@ from store.catalogue import trained_networks
 from store.catalogue.data_life.input_locks import lock_inputs
 from store.database import artifact_ledger
 from store.database.identifiers import new_id
-from store.database.paging import Page, page_of
+from store.database.lists.filters import NO_FILTERS, Filters
+from store.database.lists.paging import Page, page_of
 from store.database.tables import Dataset, Denoiser, Gnn, Job
 from store.database.tables.base import JsonObject
 from store.errors import NotFound
@@ -81,8 +82,13 @@ def page(
     *,
     tenant: str,
     gnn_id: str | None = None,
+    state: TrainingState | None = None,
+    filters: Filters = NO_FILTERS,
 ) -> Page[Denoiser]:
     query = select(Denoiser).where(Denoiser.tenant_id == tenant)
+    query = filters.applied_to(query, Denoiser, tenant)
+    if state is not None:
+        query = query.where(Denoiser.state == state)
     if gnn_id is not None:
         query = query.where(Denoiser.gnn_id == gnn_id)
     return page_of(session, query, Denoiser, cursor, limit)
@@ -119,5 +125,6 @@ def _submit_training(session: Session, denoiser: Denoiser, retry_of: str | None)
         denoiser_id=denoiser.id,
         retry_of=retry_of,
         seed=int(denoiser.config["seed"]),
+        metadata=denoiser.caller_metadata,
         tenant=denoiser.tenant_id,
     )

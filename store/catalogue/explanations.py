@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Required, TypedDict, Unpack
 
-from sqlalchemy import insert, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Select, and_, insert, or_, select
+from sqlalchemy.orm import Session, aliased
 
 from d4explain.contracts.job_states import EventType, JobKind, JobState, Stage
 from store.database import artifact_ledger, audit_entries
 from store.database.audit_entries import Action
 from store.database.identifiers import new_id
+from store.database.lists import caller_metadata
+from store.database.lists.filters import NO_FILTERS, Filters
+from store.database.lists.paging import Page, page_of
 from store.database.origins import Origin, current_origin
-from store.database.paging import Page, page_of
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, WitnessSet
 from store.database.tables.audit import Source
 from store.database.tables.base import JsonObject, written
@@ -50,6 +52,7 @@ class NewExplanation(TypedDict, total=False):
     summary: JsonObject | None
     seed: int
     origin: Origin  # if it is not that of the current request
+    metadata: JsonObject | None  # of its caller
 
 
 def create(session: Session, **new: Unpack[NewExplanation]) -> tuple[Explanation, Job]:
@@ -106,12 +109,15 @@ def create_all(
             "provisional_job_id": provisional,
             "provisional_digest": None,
             "summary": new.get("summary"),
+            "caller_metadata": new.get("metadata") or None,
             "created_at": job.created_at,
         }
         for id_, new, job, provisional in zip(ids, several, jobs, first, strict=True)
     ]
     session.connection().execute(_INSERT, rows)
-    return [(written(Explanation, row), job) for row, job in zip(rows, jobs, strict=True)]
+    explanations = [written(Explanation, row) for row in rows]
+    caller_metadata.write(session, explanations)
+    return list(zip(explanations, jobs, strict=True))
 
 
 def _waits(new: NewExplanation) -> bool:
@@ -134,6 +140,7 @@ def _final_job(id_: str, new: NewExplanation, provisional: str | None) -> NewJob
         estimated_seconds=new.get("estimated_seconds"),
         seed=new.get("seed", 0),
         origin=new.get("origin") or current_origin(),
+        metadata=new.get("metadata"),
         tenant=new["gnn"].tenant_id,
     )
 
@@ -151,6 +158,7 @@ def _provisional_job(id_: str, new: NewExplanation, provisional: str) -> NewJob:
         request_digest=new["request_digest"],
         seed=new.get("seed", 0),
         origin=new.get("origin") or current_origin(),
+        metadata=new.get("metadata"),
         tenant=new["gnn"].tenant_id,
     )
 
@@ -174,8 +182,13 @@ def page(
     tenant: str,
     kind: ExplanationKind | None = None,
     gnn_id: str | None = None,
+    state: JobState | None = None,
+    filters: Filters = NO_FILTERS,
 ) -> Page[Explanation]:
     query = select(Explanation).where(Explanation.tenant_id == tenant)
+    query = filters.applied_to(query, Explanation, tenant)
+    if state is not None:
+        query = _in_state(query, state)
     if kind is not None:
         query = query.where(Explanation.kind == kind)
     if gnn_id is not None:
@@ -229,6 +242,24 @@ def state_of(explanation: Explanation, job: Job, provisional: Job | None) -> Job
         provisional is not None and provisional.started_at is not None
     )
     return JobState.RUNNING if has_started else JobState.QUEUED
+
+
+def _in_state(query: Select[Explanation], state: JobState) -> Select[Explanation]:
+    """Those whose `state_of` is this one."""
+    query = query.join(Job, Job.id == Explanation.job_id)
+    has_answer = Explanation.provisional_digest.is_not(None)
+    if state is JobState.SUCCEEDED:
+        stands_in = and_(Job.state.in_((JobState.FAILED, JobState.EXPIRED)), has_answer)
+        return query.where(or_(Job.state == state, stands_in))
+    if state in (JobState.FAILED, JobState.EXPIRED):
+        return query.where(Job.state == state, ~has_answer)
+    if state is JobState.CANCELED:
+        return query.where(Job.state == state)
+    first = aliased(Job)
+    query = query.outerjoin(first, first.id == Explanation.provisional_job_id)
+    query = query.where(Job.state.in_((JobState.QUEUED, JobState.RUNNING)))
+    has_started = or_(Job.started_at.is_not(None), first.started_at.is_not(None))
+    return query.where(has_started if state is JobState.RUNNING else ~has_started)
 
 
 def _append_answer(session: Session, job: Job, stage: Stage, digest: str) -> None:

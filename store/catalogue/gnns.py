@@ -19,8 +19,11 @@ from store.catalogue.gnn_names import Reference, parse_reference
 from store.catalogue.name_versions import next_version
 from store.database import artifact_ledger
 from store.database.identifiers import new_id
-from store.database.paging import Page, page_of
+from store.database.lists import caller_metadata
+from store.database.lists.filters import NO_FILTERS, Filters
+from store.database.lists.paging import Page, page_of
 from store.database.tables import Gnn, GnnAlias, GnnName, Job
+from store.database.tables.base import JsonObject
 from store.errors import Conflict, GnnNotReady, NotFound
 from store.jobs.claims import Claim, held
 from store.jobs.submission import submit
@@ -46,6 +49,7 @@ def create(
     samples_digest: str | None = None,
     description: str | None = None,
     tags: Mapping[str, str] | None = None,
+    metadata: JsonObject | None = None,
 ) -> tuple[Gnn, Job]:
     """Creates the next version of this name and the job that probes it."""
     gnn_id = new_id("gnn")
@@ -55,6 +59,7 @@ def create(
         subject_id=gnn_id,
         gnn_id=gnn_id,
         request_digest=samples_digest,
+        metadata=metadata,
         tenant=tenant,
     )
     gnn = Gnn(
@@ -71,9 +76,11 @@ def create(
         report=None,
         job_id=job.id,
         created_at=job.created_at,
+        caller_metadata=metadata or None,
     )
     session.add(gnn)
     session.flush()
+    caller_metadata.write(session, [gnn])
     artifact_ledger.refer(session, tenant, weights_digest)
     return gnn, job
 
@@ -121,8 +128,12 @@ def page(
     *,
     tenant: str,
     name: str | None = None,
+    state: GnnState | None = None,
+    filters: Filters = NO_FILTERS,
 ) -> Page[Gnn]:
-    query = select(Gnn).where(Gnn.tenant_id == tenant)
+    query = filters.applied_to(select(Gnn).where(Gnn.tenant_id == tenant), Gnn, tenant)
+    if state is not None:
+        query = query.where(Gnn.state == state)
     if name is not None:
         query = query.where(Gnn.name == name)
     return page_of(session, query, Gnn, cursor, limit)

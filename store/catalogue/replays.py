@@ -14,7 +14,7 @@ from d4explain.contracts.receipts.replay_reports import ReplayReport
 from store.artifacts.artifact_store import ArtifactStore
 from store.catalogue import explanations
 from store.database.identifiers import new_id
-from store.database.paging import Page, page_of
+from store.database.lists.paging import Page, page_of
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, Replay, WitnessSet
 from store.errors import Conflict, Gone, NotFound
 from store.jobs import Claim
@@ -101,6 +101,7 @@ def create(
         request_digest=receipt.request_sha256,
         estimated_seconds=recorded.estimated_seconds,
         seed=recorded.seed,
+        metadata=answer.explanation.caller_metadata,
         tenant=recorded.tenant_id,
     )
     replay = Replay(

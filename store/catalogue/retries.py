@@ -176,6 +176,7 @@ def _copy(
         retry_of=job.id,
         estimated_seconds=job.estimated_seconds,
         seed=job.seed,
+        metadata=job.caller_metadata,
         tenant=job.tenant_id,
     )
 

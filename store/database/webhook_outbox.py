@@ -121,6 +121,7 @@ def _event(job: Job, explanation: Explanation | None) -> tuple[WebhookEvent, dic
         data = {
             **{"id": job.id, "kind": job.kind, "state": job.state, "url": f"/v1/jobs/{job.id}"},
             **inputs,
+            "metadata": job.caller_metadata or {},
         }
         return _named("job", job.state), data
     state = explanation.state_after(job.state)
@@ -129,6 +130,7 @@ def _event(job: Job, explanation: Explanation | None) -> tuple[WebhookEvent, dic
         **{"url": f"/v1/explanations/{explanation.id}", "job": job.id},
         "result_stage": explanation.result_stage,
         **inputs,
+        "metadata": explanation.caller_metadata or {},
     }
     return _named("explanation", state), data
 

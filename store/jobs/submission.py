@@ -13,11 +13,13 @@ from d4explain.contracts.job_states import JobKind, JobState
 from store.database import artifact_ledger
 from store.database.identifiers import new_id
 from store.database.job_policy import policy_of
+from store.database.lists import caller_metadata
+from store.database.lists.filters import NO_FILTERS, Filters
+from store.database.lists.paging import Page, page_of
 from store.database.origins import Origin, current_origin
-from store.database.paging import Page, page_of
 from store.database.sessions import read_clock
 from store.database.tables import Job
-from store.database.tables.base import written
+from store.database.tables.base import JsonObject, written
 from store.errors import NotFound
 from store.jobs.job_events import append_first_states
 
@@ -55,6 +57,7 @@ class NewJob(TypedDict, total=False):
     seed: int
     priority: int
     origin: Origin  # if it is not that of the current request
+    metadata: JsonObject | None  # of its caller
     tenant: Required[str]
 
 
@@ -102,12 +105,14 @@ def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
             "expires_at": created_at + policy.queue_seconds,
             "next_dispatch_at": created_at,
             "dispatches": 0,
+            "caller_metadata": new.get("metadata") or None,
         }
         for new in several
     ]
     session.connection().execute(_INSERT, rows)
     jobs = [written(Job, row) for row in rows]
     append_first_states(session, jobs, [new.get("origin") or current_origin() for new in several])
+    caller_metadata.write(session, jobs)
     for job in jobs:
         artifact_ledger.refer(session, job.tenant_id, job.request_digest)
     return jobs
@@ -137,8 +142,9 @@ def page(
     state: JobState | None = None,
     kind: JobKind | None = None,
     gnn_id: str | None = None,
+    filters: Filters = NO_FILTERS,
 ) -> Page[Job]:
-    query = select(Job).where(Job.tenant_id == tenant)
+    query = filters.applied_to(select(Job).where(Job.tenant_id == tenant), Job, tenant)
     if state is not None:
         query = query.where(Job.state == state)
     if kind is not None:

@@ -17,6 +17,8 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from d4explain.contracts.job_states import JobState
 from store.catalogue import datasets
 from store.catalogue.data_life import deletions
+from store.database import audit_entries
+from store.database.audit_entries import Action
 from store.database.sessions import Database, read_clock
 from store.database.tables import (
     Dataset,
@@ -28,6 +30,7 @@ from store.database.tables import (
     TenantPolicy,
     WitnessSet,
 )
+from store.database.tables.audit import Source
 from store.errors import Conflict, NotFound
 from store.settings import Settings
 
@@ -67,12 +70,13 @@ class _Kind(StrEnum):
     DATASETS = "datasets"
 
 
-_DELETE: dict[_Kind, Callable[[Session, str, str], object]] = {
-    _Kind.EXPLANATIONS: deletions.delete_explanation,
-    _Kind.JOBS: deletions.delete_job,
-    _Kind.DENOISERS: deletions.delete_denoiser,
-    _Kind.WITNESS_SETS: deletions.delete_witness_set,
-    _Kind.DATASETS: datasets.delete,
+# How each kind is deleted, and what the audit log calls it: the names of the API's actions.
+_DELETE: dict[_Kind, tuple[Callable[[Session, str, str], object], str]] = {
+    _Kind.EXPLANATIONS: (deletions.delete_explanation, "delete_explanation"),
+    _Kind.JOBS: (deletions.delete_job, "delete_job"),
+    _Kind.DENOISERS: (deletions.delete_denoiser, "delete_denoiser"),
+    _Kind.WITNESS_SETS: (deletions.delete_witness_set, "delete_witness_set"),
+    _Kind.DATASETS: (datasets.delete, "delete_dataset"),
 }
 
 
@@ -138,6 +142,7 @@ def _delete_all(
     should_stop: Callable[[], bool],
 ) -> int:
     deleted, last = 0, ""
+    delete, name = _DELETE[kind]
     while not should_stop():
         with database.reading() as session:  # by id, so that no resource is tried twice
             ids = expired.subquery()
@@ -149,7 +154,8 @@ def _delete_all(
         for id_ in batch:
             try:
                 with database.transaction() as session:
-                    _DELETE[kind](session, id_, tenant)
+                    delete(session, id_, tenant)
+                    audit_entries.note(session, Action(name, tenant, id_, Source.RETENTION))
                 deleted += 1
             except (Conflict, NotFound):
                 pass  # somebody uses, holds or has deleted it since the query

@@ -13,8 +13,9 @@ from sqlalchemy import ColumnElement, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.webhooks import DeliveryState, SendFailure
+from store.database.lists.filters import NO_FILTERS, Filters
+from store.database.lists.paging import Page, page_of
 from store.database.origins import UNKNOWN, Origin, of_jobs
-from store.database.paging import Page, page_of
 from store.database.sessions import now, read_clock
 from store.database.tables.base import JsonObject
 from store.database.tables.webhooks import Webhook, WebhookDelivery
@@ -166,8 +167,10 @@ def page(
     *,
     webhook_id: str | None = None,
     state: DeliveryState | None = None,
+    filters: Filters = NO_FILTERS,
 ) -> Page[WebhookDelivery]:
     query = select(WebhookDelivery).where(WebhookDelivery.tenant_id == tenant)
+    query = filters.applied_to(query, WebhookDelivery, tenant)
     if webhook_id is not None:
         query = query.where(WebhookDelivery.webhook_id == webhook_id)
     if state is not None:

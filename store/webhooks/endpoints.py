@@ -13,9 +13,12 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.webhooks import DeliveryState, WebhookEvent
 from store.database import webhook_outbox
 from store.database.identifiers import new_id
-from store.database.paging import Page, page_of
+from store.database.lists import caller_metadata
+from store.database.lists.filters import NO_FILTERS, Filters
+from store.database.lists.paging import Page, page_of
 from store.database.sessions import read_clock
 from store.database.tables import Job
+from store.database.tables.base import JsonObject
 from store.database.tables.webhooks import Webhook, WebhookDelivery
 from store.errors import Conflict, NotFound
 
@@ -55,6 +58,7 @@ def create(
     url: str,
     events: Sequence[WebhookEvent] | None = None,
     description: str | None = None,
+    metadata: JsonObject | None = None,
 ) -> Webhook:
     known = select(func.count()).select_from(Webhook).where(*_registered(tenant))
     if (session.scalar(known) or 0) >= MAX_WEBHOOKS:
@@ -72,9 +76,11 @@ def create(
         enabled=True,
         subject_id=None,
         failures=0,
+        caller_metadata=metadata or None,
     )
     session.add(webhook)
     session.flush()
+    caller_metadata.write(session, [webhook])
     return webhook
 
 
@@ -117,9 +123,18 @@ def get(session: Session, webhook_id: str, tenant: str, *, lock: bool = False) -
 
 
 def page(
-    session: Session, tenant: str, cursor: str | None = None, limit: int = 50
+    session: Session,
+    tenant: str,
+    cursor: str | None = None,
+    limit: int = 50,
+    *,
+    enabled: bool | None = None,
+    filters: Filters = NO_FILTERS,
 ) -> Page[Webhook]:
-    return page_of(session, select(Webhook).where(*_registered(tenant)), Webhook, cursor, limit)
+    query = filters.applied_to(select(Webhook).where(*_registered(tenant)), Webhook, tenant)
+    if enabled is not None:
+        query = query.where(Webhook.enabled == enabled)
+    return page_of(session, query, Webhook, cursor, limit)
 
 
 def set_events(webhook: Webhook, events: Sequence[WebhookEvent] | None) -> None:
@@ -149,6 +164,27 @@ def remove(session: Session, webhook_id: str, tenant: str) -> None:
     session.execute(delete(WebhookDelivery).where(WebhookDelivery.webhook_id == webhook.id))
     session.delete(webhook)
     session.flush()
+    caller_metadata.forget(session, [webhook.id])
+
+
+def forget(
+    session: Session, tenant: str, *, subjects: Sequence[str], jobs: Sequence[str] = ()
+) -> None:
+    """Deletes the webhooks of requests for deleted resources, and notifications of deleted jobs.
+
+    A worker that is sending one of them finishes its attempt.
+    """
+    if jobs:
+        session.execute(
+            delete(WebhookDelivery)
+            .where(WebhookDelivery.job_id.in_(jobs), WebhookDelivery.tenant_id == tenant)
+            .execution_options(synchronize_session=False)
+        )
+    session.execute(
+        delete(Webhook)
+        .where(Webhook.subject_id.in_(subjects), Webhook.tenant_id == tenant)
+        .execution_options(synchronize_session=False)
+    )
 
 
 def delete_old(session: Session, before: float) -> None:

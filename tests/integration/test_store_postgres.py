@@ -28,9 +28,11 @@ from store.catalogue import (
     gnn_labels,
     gnns,
     idempotency,
+    metadata_changes,
     witness_sets,
 )
 from store.database import job_totals
+from store.database.lists.filters import Filters
 from store.database.sessions import Database, read_clock
 from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Table
 from store.errors import Conflict, NotFound
@@ -651,3 +653,38 @@ def test_a_session_whose_machine_vanished_loses_its_locks(database: Database) ->
     with database.reading() as session:
         limit = session.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one()
     assert limit == "1min"
+
+
+def test_metadata_is_filtered_by_and_changed_while_jobs_end(database: Database) -> None:
+    """Changes and ends lock the job before the row, so they cannot deadlock."""
+    with database.transaction() as session:
+        gnn, dataset = create_ready_gnn(session), create_dataset(session)
+        made = [create_explanation(session, gnn, dataset) for _ in range(8)]
+    ids = [explanation.id for explanation, _ in made]
+
+    def act(number: int) -> None:
+        explanation, job = made[number % 8]
+        with database.transaction() as session:
+            if number < 8:
+                jobs.cancel(session, job.id, DEFAULT_TENANT)
+            else:
+                row = explanations.get(session, explanation.id, DEFAULT_TENANT)
+                metadata_changes.change(session, row, {"group": dataset.id, f"k{number}": number})
+
+    run_concurrently(24, act)
+    page = {"tenant": DEFAULT_TENANT, "limit": 100}
+    with database.reading() as session:
+        filters = Filters(metadata={"group": dataset.id})
+        found = explanations.page(session, filters=filters, **page).items
+        assert {row.id for row in found} == set(ids)
+        assert all(len(row.caller_metadata) == 3 for row in found)
+        carried = jobs.page(session, filters=filters, **page).items
+        assert {job.id for job in carried} == {job.id for _, job in made}
+        canceled = explanations.page(session, state=JobState.CANCELED, filters=filters, **page)
+        assert {row.id for row in canceled.items} == set(ids)
+        for state in set(JobState) - {JobState.CANCELED}:
+            assert explanations.page(session, state=state, filters=filters, **page).items == []
+        one = Filters(metadata={"group": dataset.id, "k9": "9.0"})
+        assert [row.id for row in explanations.page(session, filters=one, **page).items] == [ids[1]]
+        nobody = {**page, "tenant": "other"}
+        assert explanations.page(session, filters=filters, **nobody).items == []

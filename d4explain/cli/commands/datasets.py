@@ -6,7 +6,17 @@ from typing import Annotated
 import typer
 
 from d4explain.cli.input.files import graphs_in, read_json
-from d4explain.cli.options import Json, Limit, Url
+from d4explain.cli.options import (
+    CreatedAfter,
+    CreatedBefore,
+    Json,
+    Limit,
+    Metadata,
+    MetadataFilter,
+    Url,
+    list_filters,
+    parse_settings,
+)
 from d4explain.cli.output.resource_tables import print_fields, print_list, short_time
 from d4explain.cli.output.terminal import print_json, print_line, print_warnings
 from d4explain.client.client import Client
@@ -24,13 +34,14 @@ def create(
     gnn: Annotated[
         str | None, typer.Option(help="GNN whose featuriser reads the graphs, if they are SMILES.")
     ] = None,
+    metadata: Metadata = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Create a reference set: graphs like those that the GNN was trained on."""
     documents = graphs_in(read_json(graphs), graphs)
     with Client(url) as client:
-        created = client.create_dataset(name, documents, gnn)
+        created = client.create_dataset(name, documents, gnn, metadata=parse_settings(metadata))
     print_warnings(created.warnings)
     if as_json:
         print_json(created)
@@ -43,15 +54,20 @@ def create(
 
 @app.command("list")
 def list_datasets(
+    *,
     name: Annotated[str | None, typer.Option(help="Only the versions of this name.")] = None,
+    metadata: MetadataFilter = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
     limit: Limit = 20,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """List the newest reference sets."""
+    filters = list_filters(metadata, created_after, created_before)
     with Client(url) as client:
         print_list(
-            client.datasets(name),
+            client.datasets(name, **filters),
             {
                 "set": lambda item: item.id,
                 "name": lambda item: f"{item.name}@{item.version}",
@@ -59,6 +75,7 @@ def list_datasets(
                 "features": lambda item: item.features,
                 "mean nodes": lambda item: item.mean_nodes,
                 "mean edges": lambda item: item.mean_edges,
+                "metadata": lambda item: item.metadata,
             },
             limit=limit,
             as_json=as_json,
@@ -93,6 +110,7 @@ def show(
             "mean edges": found.mean_edges,
             "largest": f"{found.max_nodes:,} nodes",
             "created": short_time(found.created_at),
+            "metadata": found.metadata,
             "sha256": found.sha256,
         }
     )

@@ -6,7 +6,7 @@ from d4explain.cli import explain_options as asked
 from d4explain.cli.explain_request import class_options, counterfactual_options
 from d4explain.cli.input.class_names import class_names_of, class_reference
 from d4explain.cli.input.files import read_graphs, require_folder_of
-from d4explain.cli.options import Gnn, Json, NoWait, Timeout, Url, refuse
+from d4explain.cli.options import Gnn, Json, Metadata, NoWait, Timeout, Url, refuse
 from d4explain.cli.output.answers import AnswerOutput, wait_and_show
 from d4explain.cli.output.resource_tables import show_id
 from d4explain.cli.output.terminal import output, print_json
@@ -48,6 +48,7 @@ def explain(
     candidates: asked.Candidates = None,
     steps: asked.Steps = None,
     regulariser: asked.Regularisers = None,
+    metadata: Metadata = None,
     dry_run: asked.DryRun = False,
     no_wait: NoWait = False,
     wait_for: asked.WaitFor = Stage.FINAL,

@@ -10,7 +10,17 @@ from d4explain.cli.exit_codes import ExitCode
 from d4explain.cli.explain_options import Svg, WaitFor
 from d4explain.cli.input.class_names import find_class_names
 from d4explain.cli.input.files import require_folder_of, write_file
-from d4explain.cli.options import GnnFilter, Json, Limit, Timeout, Url
+from d4explain.cli.options import (
+    CreatedAfter,
+    CreatedBefore,
+    GnnFilter,
+    Json,
+    Limit,
+    MetadataFilter,
+    Timeout,
+    Url,
+    list_filters,
+)
 from d4explain.cli.output.answers import AnswerOutput, show_result, wait_and_show
 from d4explain.cli.output.progress_bars import JobProgressBars
 from d4explain.cli.output.replay_reports import print_report
@@ -46,24 +56,36 @@ class GraphFormat(StrEnum):
 
 @app.command("list")
 def list_explanations(
+    *,
     kind: Annotated[
         Literal["counterfactual", "class"] | None, typer.Option(help="Only those of this kind.")
     ] = None,
     gnn: GnnFilter = None,
+    state: Annotated[JobState | None, typer.Option(help="Only those in this state.")] = None,
+    metadata: MetadataFilter = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
     limit: Limit = 20,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """List the newest explanations."""
+    filters = list_filters(metadata, created_after, created_before)
     with Client(url) as client:
         print_list(
-            client.explanations(kind=kind, gnn=gnn),
+            client.explanations(
+                kind=kind,
+                gnn=gnn,
+                state=state and state.value,
+                **filters,
+            ),
             {
                 "explanation": lambda item: item.id,
                 "kind": lambda item: item.kind,
                 "state": lambda item: item.state,
                 "gnn": lambda item: item.gnn,
                 "set": lambda item: item.dataset,
+                "metadata": lambda item: item.metadata,
                 "created": lambda item: short_time(item.created_at),
             },
             limit=limit,
@@ -92,6 +114,7 @@ def show(
             "gnn": found.gnn,
             "reference set": found.dataset,
             "denoiser": found.denoiser,
+            "metadata": found.metadata,
             "created": short_time(found.created_at),
             "job": f"{found.job.id} {found.job.state} {job_progress(found.job)}",
             "reason": found.reason,

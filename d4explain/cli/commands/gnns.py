@@ -4,12 +4,24 @@ from typing import Annotated
 
 import typer
 
-from d4explain.cli.options import Json, Limit, Url, parse_pairs
+from d4explain.cli.options import (
+    CreatedAfter,
+    CreatedBefore,
+    Json,
+    Limit,
+    MetadataChanges,
+    MetadataFilter,
+    Url,
+    list_filters,
+    parse_changes,
+    parse_pairs,
+)
 from d4explain.cli.output.resource_tables import print_fields, print_list, short_time
 from d4explain.cli.output.result_tables import probe_table
 from d4explain.cli.output.terminal import output, print_json, print_line
 from d4explain.client.client import Client
 from d4explain.client.operations.gnns import GnnChanges
+from d4explain.contracts.job_states import GnnState
 
 app = typer.Typer(help="List, show, tag, alias and delete GNNs.", no_args_is_help=True)
 Reference = Annotated[
@@ -21,21 +33,32 @@ Alias = Annotated[str, typer.Argument(metavar="ALIAS")]
 
 @app.command("list")
 def list_gnns(
+    *,
     name: Annotated[str | None, typer.Option(help="Only the versions of this name.")] = None,
+    state: Annotated[GnnState | None, typer.Option(help="Only those in this state.")] = None,
+    metadata: MetadataFilter = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
     limit: Limit = 20,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """List the newest GNNs."""
+    filters = list_filters(metadata, created_after, created_before)
     with Client(url) as client:
         print_list(
-            client.gnns(name),
+            client.gnns(
+                name,
+                state=state and state.value,
+                **filters,
+            ),
             {
                 "gnn": lambda item: item.id,
                 "name": lambda item: f"{item.name}@{item.version}",
                 "state": lambda item: item.state,
                 "aliases": lambda item: item.aliases,
                 "tags": lambda item: item.tags,
+                "metadata": lambda item: item.metadata,
             },
             limit=limit,
             as_json=as_json,
@@ -59,6 +82,7 @@ def show(gnn: Reference, as_json: Json = False, url: Url = None) -> None:
             "state": found.state,
             "aliases": found.aliases,
             "tags": found.tags,
+            "metadata": found.metadata,
             "description": found.description,
             "classifies": f"{spec.get('task', 'graph')}s in {spec.get('classes')} classes",
             "class names": ", ".join(spec.get("class_names") or ()),
@@ -79,12 +103,15 @@ def change(
     tag: Annotated[
         list[str] | None, typer.Option(help="KEY=VALUE, or KEY= to remove it; may be repeated.")
     ] = None,
+    metadata: MetadataChanges = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Change the description or the tags of a GNN."""
+    """Change the description, the tags or the metadata of a GNN."""
     changes: GnnChanges = {} if description is None else {"description": description}
     changes["tags"] = {key: value or None for key, value in parse_pairs(tag).items()}
+    if metadata:
+        changes["metadata"] = parse_changes(metadata)
     with Client(url) as client:
         changed = client.change_gnn(gnn, **changes)
     print_json(changed) if as_json else print_line(f"changed {changed.id}")

@@ -4,7 +4,17 @@ from typing import Annotated
 
 import typer
 
-from d4explain.cli.options import GnnFilter, Json, Limit, Timeout, Url
+from d4explain.cli.options import (
+    CreatedAfter,
+    CreatedBefore,
+    GnnFilter,
+    Json,
+    Limit,
+    MetadataFilter,
+    Timeout,
+    Url,
+    list_filters,
+)
 from d4explain.cli.output.progress_bars import JobProgressBars
 from d4explain.cli.output.resource_tables import job_progress, print_fields, print_list, short_time
 from d4explain.cli.output.terminal import messages, print_json, print_line
@@ -21,14 +31,23 @@ def list_jobs(
     state: Annotated[JobState | None, typer.Option(help="Only those in this state.")] = None,
     kind: Annotated[JobKind | None, typer.Option(help="Only those of this kind.")] = None,
     gnn: GnnFilter = None,
+    metadata: MetadataFilter = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
     limit: Limit = 20,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """List the newest jobs."""
+    filters = list_filters(metadata, created_after, created_before)
     with Client(url) as client:
         print_list(
-            client.jobs(state=state and state.value, kind=kind and kind.value, gnn=gnn),
+            client.jobs(
+                state=state and state.value,
+                kind=kind and kind.value,
+                gnn=gnn,
+                **filters,
+            ),
             {
                 "job": lambda item: item.id,
                 "kind": lambda item: item.kind,
@@ -60,6 +79,7 @@ def show(job: JobId, as_json: Json = False, url: Url = None) -> None:
             "seconds left": found.seconds_left,
             "attempt": found.attempt,
             "repeats": found.retry_of,
+            "metadata": found.metadata,
             "created": short_time(found.created_at),
             "started": short_time(found.started_at),
             "finished": short_time(found.finished_at),

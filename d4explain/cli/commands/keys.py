@@ -4,12 +4,22 @@ from typing import Annotated
 
 import typer
 
-from d4explain.cli.options import Json, Limit, Url
+from d4explain.cli.options import (
+    CreatedAfter,
+    CreatedBefore,
+    Json,
+    Limit,
+    Metadata,
+    MetadataFilter,
+    Url,
+    list_filters,
+    parse_settings,
+)
 from d4explain.cli.output.resource_tables import print_fields, print_list, short_time
 from d4explain.cli.output.terminal import messages, print_json, print_line
 from d4explain.client.client import Client
 from d4explain.client.resources import ApiKey, NewApiKey
-from d4explain.contracts.scopes import Scope
+from d4explain.contracts.scopes import KeyState, Scope
 
 app = typer.Typer(
     help="Make, list, replace and revoke API keys of your tenant.", no_args_is_help=True
@@ -27,21 +37,32 @@ def create(
     days: Annotated[
         float | None, typer.Option(help="Days until it expires. Default: never.")
     ] = None,
+    metadata: Metadata = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Make a key and print it, once."""
     with Client(url) as client:
-        created = client.create_key(name, scope, days)
+        created = client.create_key(name, scope, days, parse_settings(metadata))
     _show_once(created, as_json)
 
 
 @app.command("list")
-def list_keys(limit: Limit = 20, as_json: Json = False, url: Url = None) -> None:
+def list_keys(
+    *,
+    state: Annotated[KeyState | None, typer.Option(help="Only those in this state.")] = None,
+    metadata: MetadataFilter = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
+    limit: Limit = 20,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
     """List the newest keys."""
+    filters = list_filters(metadata, created_after, created_before)
     with Client(url) as client:
         print_list(
-            client.keys(),
+            client.keys(state=state and state.value, **filters),
             {
                 "key": lambda item: item.id,
                 "begins with": lambda item: item.prefix,
@@ -76,6 +97,7 @@ def show(key: KeyId, as_json: Json = False, url: Url = None) -> None:
             "expires": short_time(found.expires_at),
             "last used": short_time(found.last_used_at),
             "replaces": found.rotated_from,
+            "metadata": found.metadata,
         }
     )
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from d4explain.cli.explain_options import SmilesTexts
 from d4explain.cli.input.files import read_graphs
 from d4explain.cli.input.node_ids import node_ids
-from d4explain.cli.options import Gnn, Json, Url
+from d4explain.cli.options import Gnn, Json, Metadata, Url, parse_settings
 from d4explain.cli.output.result_tables import format_number
 from d4explain.cli.output.terminal import output, print_json
 from d4explain.client.client import Client
@@ -37,6 +37,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    metadata: Metadata = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
@@ -45,16 +46,18 @@ def predict(
     if not graphs:
         raise CommandError("nothing to classify", hint="give a GRAPH file or a --smiles")
     nodes = node_ids(graphs, node)
+    notes = parse_settings(metadata)
     with Client(url) as client:
         found = client.gnn(gnn)
         if found.spec.get("task") != "node":
             if nodes:
                 raise CommandError(f"{gnn} classifies graphs; --node is for GNNs of nodes")
-            _show("graph", dict(enumerate(client.predictions(found, graphs))), as_json)
+            predictions = client.predictions(found, graphs, notes)
+            _show("graph", dict(enumerate(predictions)), as_json)
             return
         if len(graphs) != 1:
             raise CommandError(f"{gnn} classifies nodes of one graph; got {len(graphs)} graphs")
-        _show("node", client.node_predictions(found, graphs[0], nodes or None), as_json)
+        _show("node", client.node_predictions(found, graphs[0], nodes or None, notes), as_json)
 
 
 def _show(subject: str, predictions: Mapping[NodeId, Prediction], as_json: bool) -> None:

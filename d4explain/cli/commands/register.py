@@ -12,7 +12,7 @@ from d4explain.cli.input.user_objects import (
     split_names,
     user_code,
 )
-from d4explain.cli.options import Json, Tags, Url, parse_pairs, refuse
+from d4explain.cli.options import Json, Metadata, Tags, Url, parse_pairs, parse_settings, refuse
 from d4explain.cli.output.result_tables import probe_table
 from d4explain.cli.output.terminal import messages, output, print_json, print_line
 from d4explain.client.client import Client
@@ -77,12 +77,17 @@ def register(
         str | None, typer.Option(help="What the GNN is.", show_default=False)
     ] = None,
     tag: Tags = None,
+    metadata: Metadata = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Register a GNN: a PyG model in one step, a spec with weights, or a URL."""
     checked_name(name)
-    common = {"description": description, "tags": parse_pairs(tag)}
+    common = {
+        "description": description,
+        "tags": parse_pairs(tag),
+        "metadata": parse_settings(metadata),
+    }
     with Client(url) as client:
         if is_python_object(model):
             if weights is not None:

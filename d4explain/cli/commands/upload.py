@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from d4explain.cli.input.files import require_file
-from d4explain.cli.options import Json, Url
+from d4explain.cli.options import Json, Metadata, Url, parse_settings
 from d4explain.cli.output.terminal import print_json, print_line, print_warnings
 from d4explain.client.client import Client
 from d4explain.errors import CommandError
@@ -29,6 +29,7 @@ def upload(
             "numeric columns."
         ),
     ] = None,
+    metadata: Metadata = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
@@ -38,7 +39,7 @@ def upload(
             require_file(file)
     with Client(url) as client:
         try:
-            dataset = client.upload_large_graph(name, graph, features)
+            dataset = client.upload_large_graph(name, graph, features, parse_settings(metadata))
         except (ValueError, OSError) as error:
             raise CommandError(str(error)) from error
     print_warnings(dataset.warnings)

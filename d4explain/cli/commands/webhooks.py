@@ -4,7 +4,20 @@ from typing import Annotated
 
 import typer
 
-from d4explain.cli.options import Json, Limit, Url
+from d4explain.cli.options import (
+    CreatedAfter,
+    CreatedBefore,
+    Json,
+    Limit,
+    Metadata,
+    MetadataChanges,
+    MetadataFilter,
+    Url,
+    list_filters,
+    parse_changes,
+    parse_settings,
+    times,
+)
 from d4explain.cli.output.resource_tables import print_fields, print_list, short_time
 from d4explain.cli.output.terminal import messages, output, print_json, print_line
 from d4explain.client.client import Client
@@ -31,21 +44,37 @@ def create(
     *,
     event: Events = None,
     description: Description = None,
+    metadata: Metadata = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Register a URL to notify when jobs end; prints its id and its secret, once."""
     with Client(url) as client:
-        created = client.create_webhook(receiver, event or None, description)
+        created = client.create_webhook(
+            receiver, event or None, description, parse_settings(metadata)
+        )
     _show_secret(created, as_json)
 
 
 @app.command("list")
-def list_webhooks(limit: Limit = 20, as_json: Json = False, url: Url = None) -> None:
+def list_webhooks(
+    *,
+    enabled: Annotated[
+        bool | None,
+        typer.Option("--enabled/--disabled", help="Only those; both by default."),
+    ] = None,
+    metadata: MetadataFilter = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
+    limit: Limit = 20,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
     """List the newest webhooks."""
+    filters = list_filters(metadata, created_after, created_before)
     with Client(url) as client:
         print_list(
-            client.webhooks(),
+            client.webhooks(enabled=enabled, **filters),
             {
                 "webhook": lambda item: item.id,
                 "url": lambda item: item.url,
@@ -76,6 +105,7 @@ def show(webhook: WebhookId, as_json: Json = False, url: Url = None) -> None:
             "description": found.description,
             "old secret until": short_time(found.previous_secret_until),
             "created": short_time(found.created_at),
+            "metadata": found.metadata,
         }
     )
 
@@ -90,6 +120,7 @@ def change(
     enable: Annotated[
         bool | None, typer.Option("--enable/--disable", help="Whether anything is sent.")
     ] = None,
+    metadata: MetadataChanges = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
@@ -103,6 +134,8 @@ def change(
         changes["description"] = description
     if enable is not None:
         changes["enabled"] = enable
+    if metadata:
+        changes["metadata"] = parse_changes(metadata)
     if not changes:
         raise CommandError("nothing to change", hint="give one of the options; see --help")
     with Client(url) as client:
@@ -130,6 +163,8 @@ def list_deliveries(
     *,
     webhook: Annotated[str | None, typer.Option(help="Only those to this webhook.")] = None,
     state: Annotated[DeliveryState | None, typer.Option(help="Only those in this state.")] = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
     limit: Limit = 20,
     as_json: Json = False,
     url: Url = None,
@@ -137,7 +172,11 @@ def list_deliveries(
     """List the newest notifications."""
     with Client(url) as client:
         print_list(
-            client.webhook_deliveries(webhook=webhook, state=state and state.value),
+            client.webhook_deliveries(
+                webhook=webhook,
+                state=state and state.value,
+                **times(created_after, created_before),
+            ),
             {
                 "delivery": lambda item: item.id,
                 "event": lambda item: item.event,

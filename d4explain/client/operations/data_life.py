@@ -1,6 +1,8 @@
-"""Requests about deletion, holds, quotas and retention times."""
+"""Requests about deletion, metadata, holds, quotas and retention times."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from d4explain.client.resources import Hold, Quotas, Retention
 from d4explain.client.transport.http_transport import HttpTransport
@@ -32,6 +34,19 @@ class DataLifeOperations:
     async def delete_job(self, job_id: str) -> None:
         """Delete an ended job; refused if an explanation, GNN or denoiser shows it as its own."""
         await self._transport.send("DELETE", f"/v1/jobs/{job_id}")
+
+    @Operation
+    async def change_metadata(
+        self, resource_id: str, changes: Mapping[str, str | int | float | bool | None]
+    ) -> dict[str, str | int | float | bool]:
+        """Merge changes into the metadata of an explanation, reference set, denoiser or GNN.
+
+        A key with the value None is removed. Returns all metadata of the resource.
+        """
+        path = f"/v1/{_noun(resource_id)}/{resource_id}"
+        answer = await self._transport.send("PATCH", path, json={"metadata": dict(changes)})
+        metadata: dict[str, str | int | float | bool] = answer.json()["metadata"]
+        return metadata
 
     @Operation
     async def hold(self, resource_id: str, reason: str) -> Hold:
@@ -82,5 +97,8 @@ class DataLifeOperations:
 
 def _path(resource_id: str) -> str:
     """The path of a resource's hold; the prefix of an id tells its kind."""
-    noun = _NOUNS.get(resource_id.partition("_")[0], "explanations")
-    return f"/v1/{noun}/{resource_id}/hold"
+    return f"/v1/{_noun(resource_id)}/{resource_id}/hold"
+
+
+def _noun(resource_id: str) -> str:
+    return _NOUNS.get(resource_id.partition("_")[0], "explanations")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from d4explain.client.graph_formats.posted_graphs import Graphs
 from d4explain.client.operations.dataset_requests import create_dataset
@@ -15,6 +15,7 @@ from d4explain.client.operations.resource_paths import (
     dataset_path,
     reference_of,
 )
+from d4explain.client.options import ListFilters, Metadata, list_query
 from d4explain.client.resources import Dataset
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.client.transport.operation import Listing, Operation
@@ -30,6 +31,7 @@ class DatasetOperations:
         graphs: Graphs,
         gnn: GnnReference | None = None,
         *,
+        metadata: Metadata | None = None,
         idempotency_key: str | None = None,
     ) -> Dataset:
         """Create a version of a reference set.
@@ -38,7 +40,14 @@ class DatasetOperations:
         with the same `idempotency_key` and graphs returns the same version.
         """
         reference = None if gnn is None else reference_of(gnn)
-        return await create_dataset(self._transport, name, graphs, reference, idempotency_key)
+        return await create_dataset(
+            self._transport,
+            name,
+            graphs,
+            reference,
+            metadata=metadata,
+            idempotency_key=idempotency_key,
+        )
 
     @Operation
     async def dataset_graphs(
@@ -54,7 +63,11 @@ class DatasetOperations:
 
     @Operation
     async def upload_large_graph(
-        self, name: str, file: Path, features: Path | None = None
+        self,
+        name: str,
+        file: Path,
+        features: Path | None = None,
+        metadata: Metadata | None = None,
     ) -> Dataset:
         """Upload one large graph (.npz, .ndjson or .parquet) to explain its nodes.
 
@@ -62,7 +75,7 @@ class DatasetOperations:
         then a second Parquet file with one row per node, ordered by node number. It has a list
         column `x`, or one numeric column per feature.
         """
-        return await upload_large_graph(self._transport, name, file, features)
+        return await upload_large_graph(self._transport, name, file, features, metadata)
 
     @Operation
     async def dataset(self, dataset: DatasetReference) -> Dataset:
@@ -70,9 +83,11 @@ class DatasetOperations:
         return Dataset.model_validate(await self._transport.get(dataset_path(dataset)))
 
     @Listing
-    async def datasets(self, name: str | None = None) -> AsyncIterator[Dataset]:
-        """All reference sets, or all versions of one name; newest first."""
-        async for item in self._transport.items("/v1/datasets", name=name):
+    async def datasets(
+        self, name: str | None = None, **filters: Unpack[ListFilters]
+    ) -> AsyncIterator[Dataset]:
+        """All reference sets, or those of one name or of filters; newest first."""
+        async for item in self._transport.items("/v1/datasets", name=name, **list_query(filters)):
             yield Dataset.model_validate(item)
 
     @Operation

@@ -28,13 +28,16 @@ from d4explain.client.options import (
     ClassOptions,
     ClassReference,
     CounterfactualOptions,
+    ListFilters,
+    Metadata,
     RequestWebhook,
+    list_query,
 )
 from d4explain.client.resources import Denoiser, Estimate, Explanation
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.client.transport.operation import Listing, Operation
 from d4explain.contracts.counterfactual_results import CounterfactualResult
-from d4explain.contracts.job_states import Stage
+from d4explain.contracts.job_states import JobState, Stage, TrainingState
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.results import ClassResult, NodeId
 from d4explain.contracts.worker_calls import Nearest, WhatIf
@@ -50,7 +53,9 @@ class ExplanationOperations:
         dataset: DatasetReference,
         objective: str = "counterfactual",
         config: DenoiserConfig | Mapping[str, Any] | None = None,
+        *,
         webhook: RequestWebhook | None = None,
+        metadata: Metadata | None = None,
     ) -> Denoiser:
         """The denoiser of a GNN and a reference set; starts its training if it does not exist."""
         body: dict[str, Any] = {
@@ -66,6 +71,8 @@ class ExplanationOperations:
             )
         if webhook is not None:
             body["webhook"] = webhook
+        if metadata:
+            body["metadata"] = dict(metadata)
         answer = await self._transport.send("POST", "/v1/denoisers", json=body)
         return Denoiser.model_validate(answer.json())
 
@@ -75,10 +82,16 @@ class ExplanationOperations:
         return Denoiser.model_validate(await self._transport.get(f"/v1/denoisers/{denoiser_id}"))
 
     @Listing
-    async def denoisers(self, *, gnn: GnnReference | None = None) -> AsyncIterator[Denoiser]:
-        """All denoisers, or those of a GNN; newest first."""
-        filters = {"gnn": gnn and reference_of(gnn)}
-        async for item in self._transport.items("/v1/denoisers", **filters):
+    async def denoisers(
+        self,
+        *,
+        gnn: GnnReference | None = None,
+        state: TrainingState | str | None = None,
+        **filters: Unpack[ListFilters],
+    ) -> AsyncIterator[Denoiser]:
+        """All denoisers, or those of a GNN, of a state or of filters; newest first."""
+        query = {"gnn": gnn and reference_of(gnn), "state": state, **list_query(filters)}
+        async for item in self._transport.items("/v1/denoisers", **query):
             yield Denoiser.model_validate(item)
 
     @Operation
@@ -135,10 +148,15 @@ class ExplanationOperations:
         *,
         kind: Literal["counterfactual", "class"] | None = None,
         gnn: GnnReference | None = None,
+        state: JobState | str | None = None,
+        **filters: Unpack[ListFilters],
     ) -> AsyncIterator[Explanation]:
-        """All explanations, or those of a kind or a GNN, without their results; newest first."""
-        filters = {"kind": kind, "gnn": gnn and reference_of(gnn)}
-        async for item in self._transport.items(PATH, **filters):
+        """All explanations, or those of a kind, a GNN, a state or filters; newest first.
+
+        They come without their results.
+        """
+        query = {"kind": kind, "gnn": gnn and reference_of(gnn), "state": state}
+        async for item in self._transport.items(PATH, **query, **list_query(filters)):
             yield Explanation.model_validate(item)
 
     @Operation

@@ -12,6 +12,7 @@ import httpx
 from d4explain.client.errors import RefusedError
 from d4explain.client.job_waiting import wait_for_job
 from d4explain.client.operations.resource_paths import checked_name, gnn_path
+from d4explain.client.options import Metadata
 from d4explain.client.resources import Gnn
 from d4explain.client.transport.http_transport import HttpTransport
 
@@ -42,10 +43,16 @@ def registration_form(
     samples: JsonSource | None = None,
     description: str | None = None,
     tags: Mapping[str, str] | None = None,
+    metadata: Metadata | None = None,
 ) -> Form:
     texts = {"name": checked_name(name), "predict_url": predict_url, "description": description}
     form: Form = {key: (None, text) for key, text in texts.items() if text is not None}
-    documents = {"spec": spec, "samples": samples, "tags": tags or None}
+    documents = {
+        "spec": spec,
+        "samples": samples,
+        "tags": tags or None,
+        "metadata": metadata or None,
+    }
     for key, document in documents.items():
         if document is not None:
             # The API expects `samples` as a file, which needs a name, and the others as text.

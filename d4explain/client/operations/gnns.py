@@ -15,9 +15,11 @@ from d4explain.client.operations.gnn_registration import (
 from d4explain.client.operations.model_registration import SpecNames, register_model
 from d4explain.client.operations.predictions import predict_graphs, predict_nodes
 from d4explain.client.operations.resource_paths import GnnReference, alias_path, gnn_path
+from d4explain.client.options import ListFilters, Metadata, list_query
 from d4explain.client.resources import Gnn
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.client.transport.operation import Listing, Operation
+from d4explain.contracts.job_states import GnnState
 from d4explain.contracts.results import NodeId, Prediction
 
 
@@ -26,6 +28,7 @@ class GnnChanges(TypedDict, total=False):
 
     description: str | None
     tags: Mapping[str, str | None]
+    metadata: Mapping[str, str | int | float | bool | None]
 
 
 class GnnOperations:
@@ -44,6 +47,7 @@ class GnnOperations:
         output: str | None = None,
         description: str | None = None,
         tags: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
     ) -> Gnn:
         """Export a trained PyG model, check it, register it and store its reference set.
 
@@ -63,6 +67,7 @@ class GnnOperations:
             output=output,
             description=description,
             tags=tags,
+            metadata=metadata,
         )
 
     @Operation
@@ -75,6 +80,7 @@ class GnnOperations:
         samples: JsonSource | None = None,
         description: str | None = None,
         tags: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
     ) -> Gnn:
         """Register a version of a GNN and wait for its probe.
 
@@ -82,7 +88,13 @@ class GnnOperations:
         each graph has a label, or labels of its nodes if the GNN classifies nodes.
         """
         form = registration_form(
-            name, spec=spec, weights=weights, samples=samples, description=description, tags=tags
+            name,
+            spec=spec,
+            weights=weights,
+            samples=samples,
+            description=description,
+            tags=tags,
+            metadata=metadata,
         )
         return await register_gnn(self._transport, form)
 
@@ -94,9 +106,12 @@ class GnnOperations:
         *,
         description: str | None = None,
         tags: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
     ) -> Gnn:
         """Like `register_gnn`, from a zip file with spec.json and weights.safetensors."""
-        form = registration_form(name, archive=archive, description=description, tags=tags)
+        form = registration_form(
+            name, archive=archive, description=description, tags=tags, metadata=metadata
+        )
         return await register_gnn(self._transport, form)
 
     @Operation
@@ -109,6 +124,7 @@ class GnnOperations:
         samples: JsonSource | None = None,
         description: str | None = None,
         tags: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
     ) -> Gnn:
         """Like `register_gnn`, for a GNN behind a URL, if the deployment allows black boxes.
 
@@ -121,6 +137,7 @@ class GnnOperations:
             samples=samples,
             description=description,
             tags=tags,
+            metadata=metadata,
         )
         return await register_gnn(self._transport, form)
 
@@ -130,14 +147,21 @@ class GnnOperations:
         return Gnn.model_validate(await self._transport.get(gnn_path(gnn)))
 
     @Listing
-    async def gnns(self, name: str | None = None) -> AsyncIterator[Gnn]:
-        """All GNNs, or all versions of one name; newest first."""
-        async for item in self._transport.items("/v1/gnns", name=name):
+    async def gnns(
+        self,
+        name: str | None = None,
+        *,
+        state: GnnState | str | None = None,
+        **filters: Unpack[ListFilters],
+    ) -> AsyncIterator[Gnn]:
+        """All GNNs, or those of one name, a state or filters; newest first."""
+        query = {"name": name, "state": state, **list_query(filters)}
+        async for item in self._transport.items("/v1/gnns", **query):
             yield Gnn.model_validate(item)
 
     @Operation
     async def change_gnn(self, gnn: GnnReference, **changes: Unpack[GnnChanges]) -> Gnn:
-        """Set `description` or merge `tags`; a tag with the value None is removed."""
+        """Set `description`, or merge `tags` or `metadata`; a key with None is removed."""
         answer = await self._transport.send("PATCH", gnn_path(gnn), json=changes)
         return Gnn.model_validate(answer.json())
 
@@ -159,13 +183,19 @@ class GnnOperations:
         await self._transport.send("DELETE", gnn_path(gnn))
 
     @Operation
-    async def predictions(self, gnn: GnnReference, graphs: Graphs) -> list[Prediction]:
-        """Predictions of a GNN that classifies graphs."""
-        return await predict_graphs(self._transport, gnn, graphs)
+    async def predictions(
+        self, gnn: GnnReference, graphs: Graphs, metadata: Metadata | None = None
+    ) -> list[Prediction]:
+        """Predictions of a GNN that classifies graphs; the job gets the metadata."""
+        return await predict_graphs(self._transport, gnn, graphs, metadata)
 
     @Operation
     async def node_predictions(
-        self, gnn: GnnReference, graph: Graph, nodes: Sequence[NodeId] | None = None
+        self,
+        gnn: GnnReference,
+        graph: Graph,
+        nodes: Sequence[NodeId] | None = None,
+        metadata: Metadata | None = None,
     ) -> dict[NodeId, Prediction]:
         """Predictions of a GNN that classifies nodes; by default for all nodes of the graph."""
-        return await predict_nodes(self._transport, gnn, graph, nodes)
+        return await predict_nodes(self._transport, gnn, graph, nodes, metadata)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Unpack
 
 from d4explain.client.job_waiting import OnProgress, get_job, wait_for_job
 from d4explain.client.operations.resource_paths import GnnReference, reference_of
+from d4explain.client.options import ListFilters, list_query
 from d4explain.client.resources import Health, Job
 from d4explain.client.transport.http_transport import UNAVAILABLE, HttpTransport
 from d4explain.client.transport.operation import Listing, Operation
@@ -33,10 +35,11 @@ class JobOperations:
         state: JobState | str | None = None,
         kind: JobKind | str | None = None,
         gnn: GnnReference | None = None,
+        **filters: Unpack[ListFilters],
     ) -> AsyncIterator[Job]:
-        """All jobs, or those of a state, a kind or a GNN; newest first."""
-        filters = {"state": state, "kind": kind, "gnn": gnn and reference_of(gnn)}
-        async for item in self._transport.items("/v1/jobs", **filters):
+        """All jobs, or those of a state, a kind, a GNN or filters; newest first."""
+        query = {"state": state, "kind": kind, "gnn": gnn and reference_of(gnn)}
+        async for item in self._transport.items("/v1/jobs", **query, **list_query(filters)):
             yield Job.model_validate(item)
 
     @Operation

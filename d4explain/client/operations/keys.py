@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, Unpack
 
+from d4explain.client.options import ListFilters, Metadata, list_query
 from d4explain.client.resources import ApiKey, Link, NewApiKey, NewLink
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.client.transport.operation import Listing, Operation
-from d4explain.contracts.scopes import Scope
+from d4explain.contracts.scopes import KeyState, Scope
 
 _KEYS = "/v1/keys"
 
@@ -18,19 +19,27 @@ class KeyOperations:
 
     @Operation
     async def create_key(
-        self, name: str, scopes: Sequence[Scope | str], days: float | None = None
+        self,
+        name: str,
+        scopes: Sequence[Scope | str],
+        days: float | None = None,
+        metadata: Metadata | None = None,
     ) -> NewApiKey:
         """Make an API key; keep the `key` of the result: the API shows it only once."""
         body: dict[str, Any] = {"name": name, "scopes": list(scopes)}
         if days is not None:
             body["days"] = days
+        if metadata:
+            body["metadata"] = dict(metadata)
         answer = await self._transport.send("POST", _KEYS, json=body)
         return NewApiKey.model_validate(answer.json())
 
     @Listing
-    async def keys(self) -> AsyncIterator[ApiKey]:
+    async def keys(
+        self, *, state: KeyState | str | None = None, **filters: Unpack[ListFilters]
+    ) -> AsyncIterator[ApiKey]:
         """All keys of the tenant, also expired and revoked ones; newest first."""
-        async for item in self._transport.items(_KEYS):
+        async for item in self._transport.items(_KEYS, state=state, **list_query(filters)):
             yield ApiKey.model_validate(item)
 
     @Operation

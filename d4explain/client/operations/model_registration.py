@@ -15,6 +15,7 @@ from d4explain.client.graph_formats.posted_graphs import Graphs, graph_list, pyg
 from d4explain.client.operations.dataset_requests import create_dataset
 from d4explain.client.operations.gnn_registration import register_gnn, registration_form
 from d4explain.client.operations.resource_paths import checked_name
+from d4explain.client.options import Metadata
 from d4explain.client.resources import Gnn
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.contracts.job_states import GnnState
@@ -54,6 +55,7 @@ async def register_model(
     output: str | None,
     description: str | None,
     tags: Mapping[str, str] | None,
+    metadata: Metadata | None,
 ) -> Gnn:
     """See `Client.register`."""
     checked_name(name)
@@ -66,11 +68,12 @@ async def register_model(
         samples=_labelled_samples(graphs),
         description=description,
         tags=tags,
+        metadata=metadata,
     )
     gnn = await register_gnn(transport, form)
     if gnn.state is not GnnState.READY:
         raise RejectedGnnError(gnn)
-    await create_dataset(transport, name, graphs, gnn.id)
+    await create_dataset(transport, name, graphs, gnn.id, metadata=metadata)
     return gnn
 
 

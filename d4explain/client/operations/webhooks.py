@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
+from d4explain.client.options import ListFilters, Metadata, TimeFilters, list_query
 from d4explain.client.resources import NewWebhook, Webhook, WebhookDelivery
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.client.transport.operation import Listing, Operation
@@ -22,6 +23,7 @@ class WebhookChanges(TypedDict, total=False):
     events: Events | None
     description: str | None
     enabled: bool
+    metadata: Mapping[str, str | int | float | bool | None]  # merged; None removes a key
 
 
 class WebhookOperations:
@@ -29,7 +31,11 @@ class WebhookOperations:
 
     @Operation
     async def create_webhook(
-        self, url: str, events: Events | None = None, description: str | None = None
+        self,
+        url: str,
+        events: Events | None = None,
+        description: str | None = None,
+        metadata: Metadata | None = None,
     ) -> NewWebhook:
         """Register a URL to notify when jobs end, by default of all events.
 
@@ -38,6 +44,8 @@ class WebhookOperations:
         body: dict[str, Any] = {"url": url, "description": description}
         if events is not None:
             body["events"] = list(events)
+        if metadata:
+            body["metadata"] = dict(metadata)
         answer = await self._transport.send("POST", _WEBHOOKS, json=body)
         return NewWebhook.model_validate(answer.json())
 
@@ -47,9 +55,11 @@ class WebhookOperations:
         return Webhook.model_validate(await self._transport.get(f"{_WEBHOOKS}/{webhook_id}"))
 
     @Listing
-    async def webhooks(self) -> AsyncIterator[Webhook]:
-        """All registered webhooks; newest first."""
-        async for item in self._transport.items(_WEBHOOKS):
+    async def webhooks(
+        self, *, enabled: bool | None = None, **filters: Unpack[ListFilters]
+    ) -> AsyncIterator[Webhook]:
+        """All registered webhooks, or those of filters; newest first."""
+        async for item in self._transport.items(_WEBHOOKS, enabled=enabled, **list_query(filters)):
             yield Webhook.model_validate(item)
 
     @Operation
@@ -72,10 +82,15 @@ class WebhookOperations:
 
     @Listing
     async def webhook_deliveries(
-        self, *, webhook: str | None = None, state: DeliveryState | str | None = None
+        self,
+        *,
+        webhook: str | None = None,
+        state: DeliveryState | str | None = None,
+        **times: Unpack[TimeFilters],
     ) -> AsyncIterator[WebhookDelivery]:
-        """All notifications, or those to a webhook or in a state; newest first."""
-        async for item in self._transport.items(_DELIVERIES, webhook=webhook, state=state):
+        """All notifications, or those to a webhook, in a state or of a time; newest first."""
+        query = {"webhook": webhook, "state": state, **list_query(times)}
+        async for item in self._transport.items(_DELIVERIES, **query):
             yield WebhookDelivery.model_validate(item)
 
     @Operation

@@ -24,7 +24,7 @@ class ChainedEntry(ReceiptPart):
     position: int = Field(description="In the chain of the tenant, from 1, without gaps.", ge=1)
     at: str = Field(description="Time by the database's clock, RFC 3339 in UTC.")
     tenant: str
-    source: str = Field(description="`api`, `worker` or `command`.")
+    source: str = Field(description="`api`, `worker`, `command` or `retention`.")
     key_id: str | None = Field(description="The API key; null without keys and for workers.")
     action: str = Field(description="The operation, named as in the OpenAPI document.")
     resource: str | None = Field(description="Id of the resource that was created or changed.")

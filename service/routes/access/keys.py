@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from d4explain.contracts.scopes import Scope
+from d4explain.contracts.scopes import KeyState, Scope
 from service import examples
 from service.access_models import (
     KeyIn,
@@ -22,7 +22,7 @@ from service.context import ContextOf, run_in_thread
 from service.http.bodies import json_body
 from service.http.json_bodies import parse_model
 from service.http.openapi import json_request, problem_responses, response
-from service.http.pagination import PageQuery, converted_page, read_page
+from service.http.pagination import METADATA_FILTER, ListQuery, converted_page, read_page
 from service.http.principals import Admin, Principal
 from service.http.responses import json_response, page_response
 from service.resources import PageOf
@@ -36,6 +36,10 @@ router = APIRouter(tags=["keys"])
 
 _SECONDS_PER_DAY = 86_400.0
 _SECONDS_PER_HOUR = 3600.0
+
+
+class KeysQuery(ListQuery):
+    state: KeyState | None = None
 
 
 @router.post(
@@ -63,13 +67,21 @@ async def create_key(request: Request, context: ContextOf, principal: Admin) -> 
         200: response("A page.", PageOf[KeyResource], examples.page(examples.KEY)),
         **problem_responses(),
     },
+    openapi_extra={"parameters": [METADATA_FILTER]},
 )
 def list_keys(
-    request: Request, context: ContextOf, principal: Admin, query: Annotated[PageQuery, Query()]
+    request: Request, context: ContextOf, principal: Admin, query: Annotated[KeysQuery, Query()]
 ) -> Response:
     with context.store.database.reading() as session:
         rows = read_page(
-            lambda: api_keys.page(session, query.cursor, query.limit, tenant=principal.tenant)
+            lambda: api_keys.page(
+                session,
+                query.cursor,
+                query.limit,
+                tenant=principal.tenant,
+                state=query.state,
+                filters=query.filters,
+            )
         )
         at = read_clock(session)
     page = converted_page(rows, lambda row: key_resource(row, at))
@@ -93,8 +105,8 @@ def get_key(context: ContextOf, principal: Admin, key_id: str) -> Response:
 @router.post(
     "/v1/keys/{key_id}/rotate",
     summary="Replace a key",
-    description="Makes a key with the same name, scopes and lifetime. The old key works until the "
-    "overlap has passed, so that clients can change over.",
+    description="Makes a key with the same name, scopes, metadata and lifetime. The old key works "
+    "until the overlap has passed, so that clients can change over.",
     status_code=201,
     responses={
         201: response("The new key with its text.", NewKeyResource, examples.ROTATED_KEY),
@@ -143,6 +155,7 @@ def create(store: Store, principal: Principal, body: bytes) -> NewKeyResource:
             name=posted.name,
             scopes=[Scope(scope) for scope in posted.scopes],
             seconds=None if posted.days is None else posted.days * _SECONDS_PER_DAY,
+            metadata=posted.metadata,
         )
         return new_key_resource(new, read_clock(session))
 

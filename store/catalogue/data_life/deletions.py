@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.job_states import JobState
 from store.catalogue.data_life.holds import refuse_if_held
 from store.database import artifact_ledger
+from store.database.lists import caller_metadata
 from store.database.tables import (
     Deletion,
     Denoiser,
@@ -22,19 +23,24 @@ from store.database.tables import (
 )
 from store.errors import Conflict, NotFound
 from store.jobs.submission import locked
+from store.webhooks import endpoints
 
 _LIVE = (JobState.QUEUED, JobState.RUNNING)
 
 
 def note(session: Session, kind: str, id_: str, tenant: str, digests: Iterable[str | None]) -> None:
-    """Notes that a resource was deleted, and releases its artifacts."""
+    """Notes that a resource was deleted, releases its artifacts and forgets its metadata."""
     released = sorted({digest for digest in digests if digest is not None})
     artifact_ledger.release(session, tenant, *released)
     session.add(Deletion(tenant_id=tenant, resource_id=id_, kind=kind, digests=released))
+    caller_metadata.forget(session, [id_])
+    endpoints.forget(session, tenant, subjects=[id_])
 
 
 def delete_explanation(session: Session, explanation_id: str, tenant: str) -> list[str]:
-    """Deletes an explanation with its jobs, events and replays; returns the digests of its answers.
+    """Deletes an explanation with its jobs, events, replays and notifications.
+
+    Returns the digests of its answers.
 
     The GNN, the reference set and what was trained for them stay.
     """
@@ -57,7 +63,7 @@ def delete_explanation(session: Session, explanation_id: str, tenant: str) -> li
     digests = [*answers, explanation.request_digest, *_artifacts_of(jobs)]
     session.delete(explanation)
     session.flush()
-    _delete_rows(session, jobs)
+    _delete_rows(session, jobs, tenant)
     note(session, "explanation", explanation.id, tenant, digests)
     session.flush()
     return [digest for digest in answers if digest is not None]
@@ -137,22 +143,24 @@ def delete_job(session: Session, job_id: str, tenant: str) -> None:
         .values(retry_of=None)
         .execution_options(synchronize_session=False)
     )
-    _delete_rows(session, [job])
+    _delete_rows(session, [job], tenant)
     note(session, "job", job.id, tenant, _artifacts_of([job]))
     session.flush()
 
 
 def forget_inputs(session: Session, subject_id: str, tenant: str) -> list[str]:
-    """Removes request and checkpoint from the ended jobs of a deleted resource.
+    """Removes request, checkpoint and metadata from the ended jobs of a deleted resource.
 
-    The jobs stay as records. Returns the digests.
+    The jobs stay as records, without their notifications. Returns the digests.
     """
     jobs = _locked_jobs(session, Job.subject_id == subject_id, tenant)
     digests = _artifacts_of(jobs)
     for job in jobs:
         job.request_digest = None
         job.checkpoint = None
+        job.caller_metadata = None
     session.flush()
+    _forget(session, jobs, tenant)
     return digests
 
 
@@ -185,9 +193,16 @@ def _artifacts_of(jobs: Sequence[Job]) -> list[str]:
     return [*(job.request_digest for job in jobs if job.request_digest), *checkpoints]
 
 
-def _delete_rows(session: Session, jobs: Sequence[Job]) -> None:
+def _forget(session: Session, jobs: Sequence[Job], tenant: str) -> None:
+    ids = [job.id for job in jobs]
+    caller_metadata.forget(session, ids)
+    endpoints.forget(session, tenant, subjects=ids, jobs=ids)
+
+
+def _delete_rows(session: Session, jobs: Sequence[Job], tenant: str) -> None:
     """In one statement: they refer to each other. The database deletes their events."""
     session.flush()
+    _forget(session, jobs, tenant)
     session.execute(
         delete(Job)
         .where(Job.id.in_([job.id for job in jobs]))

@@ -19,6 +19,7 @@ from store.database.tables.data_life import (
 from store.database.tables.explanations import Explanation, Replay
 from store.database.tables.inputs import Dataset, DatasetName, Gnn, GnnAlias, GnnName
 from store.database.tables.jobs import Job, JobEvent, JobTotal
+from store.database.tables.metadata import MetadataEntry
 from store.database.tables.processes import Lead, Worker
 from store.database.tables.trained import Denoiser, Trained, WitnessSet
 from store.database.tables.webhooks import Webhook, WebhookDelivery
@@ -41,6 +42,7 @@ __all__ = [
     "JobEvent",
     "JobTotal",
     "Lead",
+    "MetadataEntry",
     "Replay",
     "Resource",
     "SigningKey",

@@ -6,7 +6,7 @@ from sqlalchemy import Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from d4explain.contracts.scopes import TokenKind
-from store.database.tables.base import DIGEST, ID, JsonTexts, Resource
+from store.database.tables.base import DIGEST, ID, JsonObject, JsonTexts, Resource
 
 
 class ApiKey(Resource):
@@ -26,6 +26,7 @@ class ApiKey(Resource):
     revoked_at: Mapped[float | None]
     last_used_at: Mapped[float | None]
     rotated_from: Mapped[str | None] = mapped_column(ID)
+    caller_metadata: Mapped[JsonObject | None]  # see `store.database.lists.caller_metadata`
 
 
 class TemporaryToken(Resource):

@@ -12,11 +12,12 @@ from store.database.tables.base import DIGEST, ID, SERIAL, Table, text_enum
 
 
 class Source(StrEnum):
-    """Who acted: a client of the API, a worker, or a command on the database."""
+    """Who acted: a client of the API, a worker, a command on the database, or a retention time."""
 
     API = "api"
     WORKER = "worker"
     COMMAND = "command"
+    RETENTION = "retention"
 
 
 class Outcome(StrEnum):

@@ -35,6 +35,7 @@ class Explanation(Resource):
     provisional_job_id: Mapped[str | None] = mapped_column(ID)
     provisional_digest: Mapped[str | None] = mapped_column(DIGEST)
     summary: Mapped[JsonObject | None]  # of the newest answer
+    caller_metadata: Mapped[JsonObject | None]  # see `store.database.lists.caller_metadata`
 
     @property
     def result_stage(self) -> Stage | None:

@@ -29,6 +29,7 @@ class Gnn(Resource):
     state: Mapped[GnnState] = mapped_column(default=GnnState.PROBING)
     report: Mapped[JsonObject | None]
     job_id: Mapped[str] = mapped_column(ID, ForeignKey("jobs.id"))
+    caller_metadata: Mapped[JsonObject | None]  # see `store.database.lists.caller_metadata`
 
 
 class GnnName(Table):
@@ -87,3 +88,4 @@ class Dataset(Resource):
     # One graph in compressed rows; requests refer to its nodes by number.
     large: Mapped[bool] = mapped_column(default=False)
     warnings: Mapped[JsonTexts | None]  # what was left out of the posted graphs
+    caller_metadata: Mapped[JsonObject | None]  # see `store.database.lists.caller_metadata`

@@ -66,6 +66,7 @@ class Job(Resource):
     expires_at: Mapped[float | None]
     next_dispatch_at: Mapped[float] = mapped_column(default=now())
     dispatches: Mapped[int] = mapped_column(default=0)
+    caller_metadata: Mapped[JsonObject | None]  # of what it makes; of a prediction, its own
 
     @property
     def attempts_used(self) -> int:

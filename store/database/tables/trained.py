@@ -40,6 +40,7 @@ class Denoiser(Trained):
     config: Mapped[JsonObject]
     weights_sha256: Mapped[str | None] = mapped_column(DIGEST)
     shape: Mapped[JsonObject | None]
+    caller_metadata: Mapped[JsonObject | None]  # see `store.database.lists.caller_metadata`
 
 
 class WitnessSet(Trained):

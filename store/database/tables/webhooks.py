@@ -7,7 +7,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from d4explain.contracts.webhooks import DeliveryState, WebhookEvent
 from store.database.clock import now
-from store.database.tables.base import ID, JsonObjects, JsonTexts, Resource
+from store.database.tables.base import ID, JsonObject, JsonObjects, JsonTexts, Resource
 
 
 class Webhook(Resource):
@@ -33,6 +33,7 @@ class Webhook(Resource):
     failures: Mapped[int] = mapped_column(default=0)  # attempts since the last success
     # After a failure, nothing is sent until then.
     paused_until: Mapped[float | None]
+    caller_metadata: Mapped[JsonObject | None]  # see `store.database.lists.caller_metadata`
 
 
 class WebhookDelivery(Resource):
@@ -45,6 +46,7 @@ class WebhookDelivery(Resource):
     __table_args__ = (
         Index("webhook_deliveries_by_time", "tenant_id", "created_at", "id"),
         Index("webhook_deliveries_by_webhook", "webhook_id", "created_at"),
+        Index("webhook_deliveries_by_job", "job_id"),
         Index("webhook_deliveries_due", "state", "next_attempt_at", "tenant_id", "fair_group"),
     )
 

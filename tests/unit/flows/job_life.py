@@ -17,19 +17,24 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from sqlalchemy import update
 
 from d4explain.contracts.job_states import JobState
-from d4explain.contracts.scopes import Scope
+from d4explain.contracts.scopes import KeyState, Scope
 from store import jobs
 from store.access import api_keys
 from store.artifacts.files import digest_of
 from store.database.sessions import now
-from store.database.tables import Job
+from store.database.tables import ApiKey, Job
 from store.errors import LeaseLost
 from store.jobs import Claim
 from store.retention import purges
 from tests.conftest import Deployment
 
 TENANTS = ("first", "second")
+TEAMS = (None, "risk", "fraud")
 MAX_ATTEMPTS = 3  # the default of a deployment
+
+
+def metadata_of(team: str | None) -> dict[str, str]:
+    return {} if team is None else {"team": team}
 
 
 @dataclass
@@ -41,6 +46,8 @@ class ModelJob:
     has_started: bool = False
     cancel_requested: bool = False
     retried: bool = False
+    team: str | None = None  # its metadata
+    repeats: str | None = None  # the job that it retries
 
 
 @dataclass
@@ -62,6 +69,7 @@ class JobLife(RuleBasedStateMachine):
         super().__init__()
         self.jobs: dict[str, ModelJob] = {}
         self.by_key: dict[tuple[str, str], str] = {}  # tenant and Idempotency-Key
+        self.teams: dict[str, str | None] = {}  # what was sent for a job, also for deleted ones
         self.tenants = {name: self._tenant(name) for name in TENANTS}
 
     def _tenant(self, name: str) -> Tenant:
@@ -89,8 +97,9 @@ class JobLife(RuleBasedStateMachine):
         of=st.sampled_from(TENANTS),
         key=st.sampled_from(["", "a", "b"]),
         position=st.integers(0, 1),
+        team=st.sampled_from(TEAMS),
     )
-    def predict(self, tenant: str, of: str, key: str, position: int) -> str:
+    def predict(self, tenant: str, of: str, key: str, position: int, team: str | None) -> str:
         """With a GNN of `of`, which only its own tenant sees."""
         gnns = sorted(self.tenants[of].gnns)
         gnn = gnns[position] if position < len(gnns) else "gnn_01m7r4xdp18fvewk6d29"
@@ -99,10 +108,16 @@ class JobLife(RuleBasedStateMachine):
             tenant,
             "POST",
             f"/v1/gnns/{gnn}/predictions",
-            json={"graph": self.api.graph()},
+            json={"graph": self.api.graph(), "metadata": metadata_of(team)},
             headers={"Idempotency-Key": key} if key else {},
         )
         known = self.by_key.get((tenant, key)) if key else None
+        if known is not None and self.teams[known] != team:
+            assert answer.status_code == 422, answer.text
+            return known
+        if known is not None and known not in self.jobs:  # deleted since
+            assert answer.status_code == 404, answer.text
+            return known
         if known is not None:
             assert answer.is_success, answer.text
             assert answer.json()["job"]["id"] == known
@@ -113,7 +128,8 @@ class JobLife(RuleBasedStateMachine):
         assert answer.status_code == 202, answer.text
         job = str(answer.json()["job"]["id"])
         assert job not in self.jobs
-        self.jobs[job] = ModelJob(tenant, gnn)
+        self.jobs[job] = ModelJob(tenant, gnn, team=team)
+        self.teams[job] = team
         if key:
             self.by_key[tenant, key] = job
         return job
@@ -149,8 +165,41 @@ class JobLife(RuleBasedStateMachine):
         assert answer.status_code == 202, answer.text
         known.retried = True
         again = str(answer.json()["id"])
-        self.jobs[again] = ModelJob(tenant, known.gnn)
+        self.jobs[again] = ModelJob(tenant, known.gnn, team=known.team, repeats=job)
         return again
+
+    @rule(tenant=st.sampled_from(TENANTS), job=job_ids)
+    def delete_job(self, tenant: str, job: str) -> None:
+        answer = self._send(tenant, "DELETE", f"/v1/jobs/{job}")
+        known = self._visible(tenant, job)
+        if known is None:
+            assert answer.status_code == 404, answer.text
+        elif not known.state.is_terminal:
+            assert answer.status_code == 409, answer.text
+        else:
+            assert answer.status_code == 204, answer.text
+            del self.jobs[job]
+            if known.repeats in self.jobs:  # which may be retried again
+                self.jobs[known.repeats].retried = False
+
+    @rule(
+        tenant=st.sampled_from(TENANTS), of=st.sampled_from(TENANTS), position=st.integers(0, 1),
+        team=st.sampled_from(TEAMS),
+    )  # fmt: skip
+    def note_on_gnn(self, tenant: str, of: str, position: int, team: str | None) -> None:
+        """Metadata of a GNN, which is found by it and not by other values."""
+        gnns = sorted(self.tenants[of].gnns)
+        if position >= len(gnns):
+            return
+        gnn = gnns[position]
+        answer = self._send(tenant, "PATCH", f"/v1/gnns/{gnn}", json={"metadata": {"team": team}})
+        if tenant != of:
+            assert answer.status_code == 404, answer.text
+            return
+        assert answer.json()["metadata"] == metadata_of(team)
+        for other in TEAMS[1:]:
+            found = self._send(of, "GET", f"/v1/gnns?metadata.team={other}").json()["items"]
+            assert (gnn in {item["id"] for item in found}) == (other == team)
 
     @rule(tenant=st.sampled_from(TENANTS), of=st.sampled_from(TENANTS), position=st.integers(0, 1))
     def delete_gnn(self, tenant: str, of: str, position: int) -> None:
@@ -166,6 +215,9 @@ class JobLife(RuleBasedStateMachine):
         else:
             assert answer.status_code == 204, answer.text
             self.tenants[of].gnns.remove(gnn)
+            for job in self.jobs.values():  # its jobs stay as records, without their metadata
+                if job.gnn == gnn:
+                    job.team = None
 
     @rule(tenant=st.sampled_from(TENANTS))
     def register_again(self, tenant: str) -> None:
@@ -185,6 +237,25 @@ class JobLife(RuleBasedStateMachine):
             api_keys.revoke(session, old.id, owner.name)
             assert api_keys.authenticate(session, owner.key) is None
         owner.key = new.text
+
+    @rule(tenant=st.sampled_from(TENANTS))
+    def expire_key(self, tenant: str) -> None:
+        """The time of a key passes: it opens nothing, is listed as expired and not rotated."""
+        owner = self.tenants[tenant]
+        with self.api.store.database.transaction() as session:
+            old = api_keys.authenticate(session, owner.key)
+            assert old is not None
+            new = api_keys.create(session, tenant=owner.name, name="run", scopes=list(Scope))
+            session.execute(update(ApiKey).where(ApiKey.id == old.id).values(expires_at=now() - 1))
+        with self.api.store.database.transaction() as session:
+            assert api_keys.authenticate(session, owner.key) is None
+        owner.key = new.text
+        shown = self._send(tenant, "GET", f"/v1/keys/{old.id}").json()
+        assert shown["state"] == "expired"
+        rotated = self._send(tenant, "POST", f"/v1/keys/{old.id}/rotate", json={})
+        assert rotated.status_code == 409, rotated.text
+        keys = {state: self._keys(tenant, f"&state={state}") for state in KeyState}
+        assert {id_: state for state, ids in keys.items() for id_ in ids} == self._keys(tenant)
 
     # What workers and time do.
 
@@ -208,7 +279,9 @@ class JobLife(RuleBasedStateMachine):
         """A worker ends its attempt, which may have lost its lease since."""
         if claim is None:
             return
-        known = self.jobs[claim.job_id]
+        known = self.jobs.get(claim.job_id)
+        if known is None:  # canceled and deleted since
+            return
         try:
             with self.api.store.database.transaction() as session:
                 row = jobs.get(session, claim.job_id, tenant=claim.tenant)
@@ -263,6 +336,11 @@ class JobLife(RuleBasedStateMachine):
         report = purges.purge(self.api.store.database, self.api.store.artifacts)
         assert report.is_complete, report
 
+    def _keys(self, tenant: str, query: str = "") -> dict[str, str]:
+        """The states of the tenant's keys."""
+        items = self._send(tenant, "GET", f"/v1/keys?limit=200{query}").json()["items"]
+        return {item["id"]: item["state"] for item in items}
+
     def _let_pass(self, job: str, column: Any) -> None:
         with self.api.store.database.transaction() as session:
             session.execute(
@@ -298,6 +376,26 @@ class JobLife(RuleBasedStateMachine):
             assert {one["id"] for one in listed if one["cancel_requested"]} == {
                 id_ for id_, job in mine.items() if job.cancel_requested
             }
+            assert {one["id"]: one["metadata"] for one in listed} == {
+                id_: metadata_of(job.team) for id_, job in mine.items()
+            }
+
+    @rule(
+        tenant=st.sampled_from(TENANTS), team=st.sampled_from(TEAMS[1:]),
+        state=st.sampled_from([None, *JobState]),
+    )  # fmt: skip
+    def filter_jobs(self, tenant: str, team: str, state: JobState | None) -> None:
+        """By metadata and state; the other tenant uses the same values."""
+        query = f"/v1/jobs?limit=200&kind=predict&metadata.team={team}"
+        query += "" if state is None else f"&state={state}"
+        found = {item["id"] for item in self._send(tenant, "GET", query).json()["items"]}
+        assert found == {
+            id_
+            for id_, job in self.jobs.items()
+            if (job.tenant, job.team) == (tenant, team) and state in (None, job.state)
+        }
+        past = self._send(tenant, "GET", f"{query}&created_before=2020-01-01").json()["items"]
+        assert past == []
 
     def teardown(self) -> None:
         """Ends what is left: the next run reaps too."""

@@ -117,6 +117,21 @@ def walk_through_webhooks(shell: Shell, webhook: dict[str, Any]) -> None:
     assert shell.json(f"webhooks delete {webhook['id']}") == {"deleted": webhook["id"]}
 
 
+def walk_through_metadata(shell: Shell, explanation: str) -> None:
+    listed = "explanations list --metadata team=risk --metadata run=7 --state succeeded"
+    assert [item["id"] for item in shell.json(listed)] == [explanation]
+    assert shell.json("explanations list --created-before 2020-01-01") == []
+    assert shell.json(f"metadata {explanation} team= reviewed=true") == {"run": 7, "reviewed": True}
+    assert "reviewed" in shell.run(f"metadata {explanation} run=8")
+    for resource in ("datasets", "denoisers", "gnns"):
+        [first, *_] = shell.json(f"{resource} list")
+        assert shell.json(f"metadata {first['id']} team=fraud") == {"team": "fraud"}
+        assert [item["id"] for item in shell.json(f"{resource} list --metadata team=fraud")] == [
+            first["id"]
+        ]
+    shell.run(f"metadata {explanation} 'a b=1'", code=4)
+
+
 def walk_through_receipts(shell: Shell, explanation: str) -> None:
     replayed = shell.json(f"explanations replay {explanation}")
     assert replayed["report"]["outcome"] == "match"
@@ -167,7 +182,10 @@ def test_every_command_works_and_asks_the_routes_of_the_page(shell: Shell) -> No
     assert len(shell.json("denoisers list --gnn chains")) == 2
     assert trained["id"] in shell.run(f"denoisers show {trained['id']}")
 
-    answer = shell.json(f"explain chain.json --gnn chains {FAST} --class ring --svg one.svg")
+    notes = "--metadata team=risk --metadata run=7"
+    answer = shell.json(
+        f"explain chain.json --gnn chains {FAST} --class ring --svg one.svg {notes}"
+    )
     [explained] = answer["result"]["answers"]
     assert explained["counterfactuals"][0]["prediction"]["class_name"] == "ring"
     assert Path("one.svg").read_text().startswith("<svg")
@@ -181,6 +199,7 @@ def test_every_command_works_and_asks_the_routes_of_the_page(shell: Shell) -> No
     assert shell.json(f"explain chain.json --gnn chains {FAST} --dry-run")["cases"]
     assert len(shell.json("explanations list --gnn chains --kind counterfactual")) == 3
     explanation = answer["id"]
+    walk_through_metadata(shell, explanation)
     assert shell.json(f"explanations show {explanation}")["result"] == answer["result"]
     assert shell.json(f"explanations show {explanation} --stage final") == answer["result"]
     assert "open → ring" in shell.run(f"explanations show {explanation} --stage final")

@@ -1,4 +1,4 @@
-"""Tenants, keys, cancellations, retries, deletions, purges and dying workers, in any order.
+"""Tenants, keys, metadata, cancellations, retries, deletions, purges, dying workers, in any order.
 
 The long form: `D4_TEST_RUNS=2000 python -m pytest tests/unit/flows/test_job_life.py`.
 """

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
 from sqlalchemy import select
 
+from d4explain.contracts.receipts.audit_chain import BrokenChainError, ChainedEntry, verified
 from store import jobs
+from store.audit import chain
 from store.catalogue import denoisers, explanations
 from store.catalogue.data_life import holds
 from store.catalogue.data_life.holds import Held
 from store.database.sessions import Database, read_clock
 from store.database.tables import Dataset, Denoiser, Explanation, Job, WitnessSet
+from store.database.tables.audit import AuditEntry, Source
 from store.jobs import JobState
 from store.retention import expiry
 from store.retention.expiry import Retention
@@ -103,3 +107,42 @@ def test_a_tenant_has_its_own_times(database: Database) -> None:
     assert expire(database, deployment, 11) == 1
     with database.reading() as session:
         assert session.scalars(select(Explanation.tenant_id)).all() == ["a"]
+
+
+def test_deletions_by_age_are_in_the_audit_log_and_its_chain_is_unbroken(
+    database: Database,
+) -> None:
+    ids = [explained(database), explained(database, "other")]
+    retention = Retention(explanations=1, networks=2, jobs=3, datasets=4)
+    deleted = sum(expire(database, retention, days) for days in (1.5, 2.5, 3.5, 4.5))
+    with database.transaction() as session:
+        chain.chain(session)
+    entries: list[ChainedEntry] = []
+    for tenant, id_ in zip(("default", "other"), ids, strict=True):
+        with database.reading() as session:
+            mine = chain.page(session, tenant, 0, 1000)
+        assert verified([entry.line() for entry in mine]).position == len(mine)
+        by_age = [entry for entry in mine if entry.source == "retention"]
+        assert by_age[0].resource == id_
+        assert {entry.key_id for entry in by_age} == {None}
+        changed = [entry.line().replace(id_, id_[::-1]) for entry in mine]
+        with pytest.raises(BrokenChainError):
+            verified(changed)
+        entries += by_age
+    assert len(entries) == deleted
+    assert {entry.action for entry in entries} == {
+        "delete_explanation",
+        "delete_job",
+        "delete_denoiser",  # and with it the witnesses
+        "delete_dataset",
+    }
+
+
+def test_what_could_not_be_deleted_is_not_in_the_audit_log(database: Database) -> None:
+    held = explained(database)
+    with database.transaction() as session:
+        holds.put(session, Held.EXPLANATION, held, "audit", tenant="default", key_id=None)
+    assert expire(database, Retention(explanations=1, networks=1), 10) == 0
+    with database.reading() as session:
+        sources = session.scalars(select(AuditEntry.source)).all()
+    assert Source.RETENTION not in sources

@@ -84,6 +84,7 @@ def test_an_explanation_with_two_answers_notifies_once_at_its_end(database: Data
         **{"url": f"/v1/explanations/{explanation.id}", "job": final.id},
         **{"result_stage": "final", "gnn": explanation.gnn_id},
         **{"dataset": explanation.dataset_id, "denoiser": explanation.denoiser_id},
+        "metadata": {},
     }
 
 

@@ -186,6 +186,15 @@ ROWS: dict[str, Row] = {
     "GET /v1/explanations/{explanation_id}/nearest": Row(
         lambda ids: f"/v1/explanations/{ids.explanation}/nearest"
     ),
+    "PATCH /v1/explanations/{explanation_id}": Row(
+        lambda ids: f"/v1/explanations/{ids.explanation}", lambda _: {"metadata": {"a": 1}}
+    ),
+    "PATCH /v1/datasets/{dataset_id}": Row(
+        lambda ids: f"/v1/datasets/{ids.dataset}", lambda _: {"metadata": {"a": 1}}
+    ),
+    "PATCH /v1/denoisers/{denoiser_id}": Row(
+        lambda ids: f"/v1/denoisers/{ids.denoiser}", lambda _: {"metadata": {"a": 1}}
+    ),
     "DELETE /v1/explanations/{explanation_id}": Row(
         lambda ids: f"/v1/explanations/{ids.explanation}"
     ),

@@ -191,6 +191,15 @@ def requests(api: Any) -> dict[str, Callable[[], Any]]:
         "put_hold": lambda: client.put(held(api), json={"reason": "a lawsuit"}),
         "delete_hold": lambda: client.delete(held(api, existing=True)),
         "create_webhook": lambda: client.post("/v1/webhooks", json={"url": HOOK}),
+        "change_explanation": lambda: client.patch(
+            f"/v1/explanations/{explanation(api)['id']}", json={"metadata": {"a": 1}}
+        ),
+        "change_dataset": lambda: client.patch(
+            f"/v1/datasets/{api.dataset()}", json={"metadata": {"a": 1}}
+        ),
+        "change_denoiser": lambda: client.patch(
+            f"/v1/denoisers/{api.explanation()['denoiser']}", json={"metadata": {"a": 1}}
+        ),
         "change_webhook": lambda: client.patch(webhook(api), json={"enabled": False}),
         "rotate_webhook": lambda: client.post(f"{webhook(api)}/rotate"),
         "delete_webhook": lambda: client.delete(webhook(api)),

@@ -1,0 +1,1 @@
+"""Lists of resources: pages, filters, and the metadata that callers filter by."""
