@@ -6,7 +6,7 @@ SERVE_STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 PIP_INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: install install-dev install-mlflow demo serve test test-all chaos soak check audit bench report dashboard swagger-ui kustomize clean
+.PHONY: install install-dev install-mlflow demo serve test test-all chaos soak check audit bench report dashboard screenshots swagger-ui kustomize clean
 
 # `install` is what the service and the demo need; `install-dev` adds the tools of the other targets.
 install: $(SERVE_STAMP)
@@ -89,6 +89,10 @@ report: install-dev
 # Builds the dashboard's files from its sources; needs Node 20 and npm. Running the service does not.
 dashboard:
 	cd service/dashboard && npm ci --ignore-scripts --no-audit --no-fund && npx tsc --noEmit && node build.mjs
+
+# Makes the pictures of the dashboard in docs/images; needs chromium and takes some minutes.
+screenshots: install-dev
+	PYTHONPATH=. $(BIN)/python docs/screenshots.py
 
 # Fetches the files of /docs again; needs npm.
 SWAGGER_UI := 5.35.0

@@ -56,16 +56,29 @@ def shortlisted(
     mined_code = typed_codes([one.graph for one in mined], reference.types)
     visited = _visited_by_code(pool, reference)
     from_data = [
-        Candidate(one, ("denoiser", "data") if code in visited else ("data",), visited.get(code))
+        _from_data(one, pool, visited.get(code, []), reference)
         for one, code in zip(mined, mined_code, strict=True)
     ]
-    new = {code: place for code, place in visited.items() if code not in set(mined_code)}
-    candidates = from_data + _from_chains(pool, list(new.values()), reference)
+    new = [places[0] for code, places in visited.items() if code not in set(mined_code)]
+    candidates = from_data + _from_chains(pool, new, reference)
     return shortlist(candidates, quick, reference)
 
 
-def _visited_by_code(pool: Pool | None, reference: ReferenceGraphs) -> dict[int, int]:
-    """Code → position of the first connected graph with it."""
+def _from_data(
+    mined: CountedPattern, pool: Pool | None, places: Sequence[int], reference: ReferenceGraphs
+) -> Candidate:
+    """A mined pattern; `places` are visited graphs with its code, which need not be isomorphic."""
+    for place in places:
+        assert pool is not None
+        (visited,) = from_dense(pool.graphs.select(torch.tensor([place])))
+        same_size = visited.node_count == mined.graph.node_count
+        if same_size and reference.pattern(visited).occurrence(reference.typed(mined.graph)):
+            return Candidate(mined, ("denoiser", "data"), place)
+    return Candidate(mined, ("data",), None)
+
+
+def _visited_by_code(pool: Pool | None, reference: ReferenceGraphs) -> dict[int, list[int]]:
+    """Code → positions of the connected graphs with it."""
     if pool is None:
         return {}
     graphs = from_dense(pool.graphs)
@@ -73,10 +86,10 @@ def _visited_by_code(pool: Pool | None, reference: ReferenceGraphs) -> dict[int,
         place for place, parts in enumerate(component_counts(pool.graphs).tolist()) if parts == 1
     ]
     codes = typed_codes([graphs[place] for place in connected], reference.types)
-    first: dict[int, int] = {}
+    places: dict[int, list[int]] = {}
     for code, place in zip(codes, connected, strict=True):
-        first.setdefault(code, place)
-    return first
+        places.setdefault(code, []).append(place)
+    return places
 
 
 def _from_chains(

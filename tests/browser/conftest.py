@@ -28,11 +28,58 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture(scope="module")
-def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A running API with a worker, a GNN `edges` and a reference set `rings`."""
+@pytest.fixture(scope="session")
+def deployment(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Stack]]:
+    """A running API with a worker, a GNN `edges` and a reference set `rings`, for all tests."""
     with opened_stack(tmp_path_factory.mktemp("stack")) as stack:
-        yield prepared(stack)
+        yield prepared(stack), stack
+
+
+@pytest.fixture(scope="session")
+def address(deployment: tuple[str, Stack]) -> str:
+    return deployment[0]
+
+
+@pytest.fixture(scope="session")
+def explanation(address: str) -> str:
+    """The id of an answered question about a ring of 5."""
+    return answered(address, ring(5))
+
+
+@pytest.fixture(scope="session")
+def class_explanation(address: str) -> str:
+    """The id of an answered question about class 0, by a denoiser that is trained for it."""
+    body = {
+        "kind": "class",
+        "gnn": "edges",
+        "dataset": "rings",
+        "target_class": 0,
+        "preset": "fast",
+        "denoiser": {"steps": 10, "hidden": 8, "blocks": 1},
+    }
+    posted = httpx.post(f"{address}/v1/explanations", json=body).json()
+    with httpx.stream("GET", f"{address}/v1/jobs/{posted['job']['id']}/events", timeout=120) as log:
+        assert [line for line in log.iter_lines() if "succeeded" in line]
+    return str(posted["id"])
+
+
+def answered(address: str, graph: object, gnn: str = "edges", dataset: str = "rings") -> str:
+    """The id of an explanation by search alone."""
+    body = {
+        "kind": "counterfactual",
+        "gnn": gnn,
+        "dataset": dataset,
+        "graph": graph,
+        "explainer": "search",
+        "aim": "minimal",
+        "judges": "none",
+    }
+    headers = {"Prefer": "wait=60"}
+    answer = httpx.post(f"{address}/v1/explanations", json=body, headers=headers, timeout=90)
+    assert answer.json()["state"] == "succeeded", answer.text
+    return str(answer.json()["id"])
 
 
 def prepared(stack: Stack) -> str:

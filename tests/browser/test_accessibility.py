@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Literal
 
 import httpx
@@ -9,31 +11,13 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import ring
+from tests.browser.conftest import answered, ring
 from tests.browser.test_journeys import SLOW
 
 SERIOUS = {"serious", "critical"}
 
 
-@pytest.fixture(scope="module")
-def explanation(address: str) -> str:
-    body = {
-        "kind": "counterfactual",
-        "gnn": "edges",
-        "dataset": "rings",
-        "graph": ring(5),
-        "explainer": "search",
-        "aim": "minimal",
-        "judges": "none",
-    }
-    answer = httpx.post(
-        f"{address}/v1/explanations", json=body, headers={"Prefer": "wait=60"}, timeout=90
-    )
-    assert answer.json()["state"] == "succeeded", answer.text
-    return str(answer.json()["id"])
-
-
-def paths(address: str, explanation: str) -> dict[str, str]:
+def paths(address: str, explanation: str, class_explanation: str) -> dict[str, str]:
     document = httpx.get(f"{address}/v1/explanations/{explanation}").json()
     return {
         "overview": "/",
@@ -41,6 +25,9 @@ def paths(address: str, explanation: str) -> dict[str, str]:
         "gnn": f"/gnns/{document['gnn']}",
         "explanations": "/explanations",
         "viewer": f"/explanations/{explanation}",
+        "class gallery": f"/explanations/{class_explanation}",
+        "nothing": f"/explanations/exp_{'0' * 20}",
+        "settings": "/settings",
         "job": f"/jobs/{document['job']['id']}",
         "ask": "/ask",
     }
@@ -48,15 +35,22 @@ def paths(address: str, explanation: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_no_page_has_serious_findings(
-    browser: Browser, address: str, explanation: str, colours: Literal["light", "dark"]
+    browser: Browser,
+    address: str,
+    explanation: str,
+    class_explanation: str,
+    colours: Literal["light", "dark"],
 ):
     findings = {}
-    for name, path in paths(address, explanation).items():
+    for name, path in paths(address, explanation, class_explanation).items():
         context = browser.new_context(color_scheme=colours, bypass_csp=True)  # axe injects itself
         page = context.new_page()
         page.goto(address + path)
         page.wait_for_load_state("networkidle")
-        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.locator("main")).to_be_visible()
+        if name == "ask":  # with a graph
+            page.get_by_role("button", name="1. 3 nodes, 3 edges").click()
+            expect(page.get_by_role("heading", name="Your graph")).to_be_visible()
         violations = Axe().run(page).response["violations"]
         serious = [found for found in violations if found["impact"] in SERIOUS]
         findings[name] = [
@@ -66,11 +60,18 @@ def test_no_page_has_serious_findings(
     assert not any(findings.values()), findings
 
 
-def test_a_question_is_asked_and_an_edit_undone_by_keyboard_alone(page: Page, address: str):
+def test_asking_viewing_undoing_freezing_and_downloading_by_keyboard_alone(
+    page: Page, address: str, tmp_path: Path
+):
     page.goto(f"{address}/ask")
-    press_until(page, "1. 3 nodes, 3 edges")
+    press_until(page, "3. 5 nodes, 5 edges")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Your graph")).to_be_visible()
+    press_until(page, "Freeze edge")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Frozen: edge 0–1.")).to_be_visible()  # noqa: RUF001
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Nothing is frozen.")).to_be_visible()
     press_until(page, "search only")
     page.keyboard.press("Space")
     expect(page.get_by_label("search only")).to_be_checked()
@@ -78,6 +79,99 @@ def test_a_question_is_asked_and_an_edit_undone_by_keyboard_alone(page: Page, ad
     page.keyboard.press("Enter")
     page.wait_for_url("**/explanations/exp_*")
     expect(page.get_by_role("heading", name="Edits")).to_be_visible(timeout=SLOW)
+
+    press_until(page, "Undo")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("With your changes the GNN says")).to_be_visible(timeout=SLOW)
+    press_until(page, "Back to the answer")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("With your changes")).to_have_count(0)
+    press_until(page, "Toggle edge")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("With your changes the GNN says")).to_be_visible(timeout=SLOW)
+    press_until(page, "CSV of edits")
+    with page.expect_download() as started:
+        page.keyboard.press("Enter")
+    started.value.save_as(tmp_path / "edits.csv")
+    assert (tmp_path / "edits.csv").read_text().startswith('"action"')
+
+    before = page.url
+    press_until(page, "Freeze node")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Frozen: node 0.")).to_be_visible()
+    press_until(page, "Ask again")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: url != before and "/explanations/exp_" in url)
+    expect(page.get_by_role("heading", name="Edits")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("Frozen: node 0.")).to_be_visible()
+
+
+def test_alternatives_are_chosen_with_the_arrow_keys(page: Page, address: str):
+    kite = {"nodes": ring(5)["nodes"], "edges": [*ring(4)["edges"], {"source": 0, "target": 4}]}
+    page.goto(f"{address}/explanations/{answered(address, kite)}")
+    choices = page.get_by_role("radio")
+    expect(choices.nth(1)).to_be_visible()
+    press_until(page, "1: 1 edit")
+    page.keyboard.press("ArrowRight")
+    expect(choices.nth(1)).to_be_checked()
+    assert "alternative=1" in page.url
+
+
+def test_registering_and_asking_about_a_class_by_keyboard_alone(
+    page: Page, address: str, gnn_files: tuple[Path, Path]
+):
+    page.goto(f"{address}/")
+    press_until(page, "Skip to content")
+    press_until(page, "GNNs")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/gnns")
+    press_until(page, "Name")
+    page.keyboard.type("typed")
+    files = iter(gnn_files)
+    page.on("filechooser", lambda chooser: chooser.set_files(next(files)))
+    for label in ("Spec", "Weights"):
+        press_until(page, label)
+        page.keyboard.press("Space")
+        expect(page.get_by_label(label)).to_have_value(re.compile("fakepath"))
+    press_until(page, "Register")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/gnns/gnn_*")
+    expect(page.get_by_text("All checks passed.")).to_be_visible(timeout=SLOW)
+    press_until(page, "Ask about a graph")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/ask?gnn=*")
+    press_until(page, "What would change")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("heading", name="Patterns of a class")).to_be_visible()
+    press_until(page, "Ask")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/explanations/exp_*")
+    expect(page.get_by_role("button", name="Cancel")).to_be_visible(timeout=SLOW)
+    press_until(page, "Cancel")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Retry")).to_be_visible(timeout=SLOW)
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_added_and_removed_edges_differ_without_colour(
+    browser: Browser, address: str, colours: Literal["light", "dark"]
+):
+    """By dashes, and both by width from kept ones."""
+    page = browser.new_context(color_scheme=colours).new_page()
+    page.goto(f"{address}/explanations/{answered(address, ring(5))}")
+    page.locator(".stage line.edge.added").wait_for(state="attached", timeout=SLOW)
+    page.locator(".stage .clickable line.hit").first.dispatch_event("click")  # removes an edge
+    page.locator(".stage line.edge.removed").wait_for(state="attached")
+    styles = {
+        kind: page.locator(f".stage line.edge.{kind}").first.evaluate(
+            "line => [getComputedStyle(line).strokeDasharray, getComputedStyle(line).strokeWidth]"
+        )
+        for kind in ("added", "removed", "kept")
+    }
+    page.context.close()
+    assert styles["added"][0] == styles["kept"][0] == "none"
+    assert styles["removed"][0] != "none"
+    assert len({width for _, width in styles.values()}) == 3
 
 
 def press_until(page: Page, name: str) -> None:
@@ -87,7 +181,7 @@ def press_until(page: Page, name: str) -> None:
       const label = focused.labels && focused.labels[0];
       return ((label || focused).textContent || "").trim();
     }"""
-    for _ in range(80):
+    for _ in range(120):
         page.keyboard.press("Tab")
         text = str(page.evaluate(script))
         if text == name or (len(name) > 3 and text.startswith(name)):

@@ -10,7 +10,10 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from d4explain.contracts.scopes import DEFAULT_TENANT
+from store.catalogue import datasets
 from tests.browser.conftest import ring
+from tests.processes import Stack
 
 SLOW = 60_000  # milliseconds; a worker on a busy machine
 
@@ -31,6 +34,11 @@ def test_ask_view_undo_freeze_ask_again_and_download(page: Page, address: str, t
     ask_by_search(page, address, ring(5))
     expect(page.get_by_text("becomes class 1")).to_be_visible()
     expect(page.locator("line.edge.added")).to_have_count(1)
+
+    expect(page.get_by_text("Nobody has checked whether other networks")).to_be_visible()
+    nearest = page.locator("section", has_text="Nearest real graph that the GNN calls class 1")
+    expect(nearest.get_by_text("they share")).to_be_visible(timeout=SLOW)
+    expect(nearest.locator("circle.node")).to_have_count(6)  # of the rings, those of 6 have class 1
 
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text("the class of the original graph")).to_be_visible(timeout=SLOW)
@@ -130,25 +138,140 @@ def test_a_canceled_explanation_says_so(page: Page, address: str):
     expect(page.get_by_role("button", name="Retry")).to_be_visible(timeout=SLOW)
 
 
-def test_patterns_of_a_class_are_shown_with_their_evidence(page: Page, address: str):
-    body = {
-        "kind": "class",
-        "gnn": "edges",
-        "dataset": "rings",
-        "target_class": 0,
-        "preset": "fast",
-        "denoiser": {"steps": 10, "hidden": 8, "blocks": 1},
-    }
-    explanation = httpx.post(f"{address}/v1/explanations", json=body).json()
-    page.goto(f"{address}/explanations/{explanation['id']}")
-    expect(page.get_by_text("succeeded").first).to_be_visible(timeout=2 * SLOW)
-    result = httpx.get(f"{address}/v1/explanations/{explanation['id']}").json()["result"]
-    if result["examples"]:
-        share = result["examples"][0]["support"]["in_class"]
-        row = page.get_by_role("row", name="in the class").first
-        expect(row).to_contain_text(f"{100 * share:.0f} %")
-    else:
+def test_patterns_of_a_class_are_shown_with_their_evidence(
+    page: Page, address: str, class_explanation: str
+):
+    result = httpx.get(f"{address}/v1/explanations/{class_explanation}").json()["result"]
+    page.goto(f"{address}/explanations/{class_explanation}")
+    if not result["examples"]:
         expect(page.get_by_text(result["reason"])).to_be_visible()
+        return
+    example = result["examples"][0]
+    pattern = page.locator("section", has=page.get_by_role("heading", name="Pattern 1"))
+    for name, share in (("in the class", "in_class"), ("elsewhere", "elsewhere")):
+        expect(pattern.get_by_role("row", name=name)).to_contain_text(
+            f"{100 * example['support'][share]:.0f} %"
+        )
+    shown = [place for place in example["occurrences"] if place["shown"] is not None][:2]
+    marked = pattern.locator("figure")
+    expect(marked).to_have_count(len(shown))
+    if shown:
+        expect(marked.first.locator("circle.node:not(.faint)")).to_have_count(
+            len(shown[0]["nodes"])
+        )
+    steps = result["receipt"]["config"]["steps"]
+    times = [f"t = {steps + 1 - step['step']}" for step in example["chain"]]
+    expect(pattern.locator(".film li > span")).to_have_text(times if len(times) > 1 else [])
+
+
+def test_a_question_about_a_class_is_asked_by_name_and_canceled(page: Page, address: str) -> None:
+    page.goto(f"{address}/ask")
+    page.get_by_label("What does a class look like?").check()
+    page.get_by_role("combobox", name="Class", exact=True).select_option(label="class 1")
+    expect(page.get_by_text("There is no estimate")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.wait_for_url("**/explanations/exp_*")
+    expect(page.get_by_role("heading", name="Class explanation")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("canceled").first).to_be_visible(timeout=SLOW)
+
+
+def test_a_failed_training_says_why_and_can_be_retried(
+    page: Page, deployment: tuple[str, Stack]
+) -> None:
+    """The file of the reference set is lost."""
+    address, stack = deployment
+    graphs = [ring(3 + number % 5) for number in range(12)]
+    stored = httpx.post(f"{address}/v1/datasets", json={"name": "lost", "graphs": graphs}).json()
+    with stack.store.database.reading() as session:
+        digest = datasets.get(session, stored["id"], DEFAULT_TENANT).graphs_digest
+    [file] = stack.settings.data_dir.rglob(f"*{digest}*")
+    content = file.read_bytes()
+    file.unlink()
+    body = {"kind": "counterfactual", "gnn": "edges", "dataset": stored["id"], "graph": ring(5)}
+    body |= {"aim": "minimal", "judges": "none", "denoiser": {"steps": 5}}
+    posted = httpx.post(f"{address}/v1/explanations", json=body).json()
+    page.goto(f"{address}/explanations/{posted['id']}")
+    expect(page.get_by_role("alert").first).to_contain_text("train", timeout=2 * SLOW)
+    page.get_by_role("link", name="job", exact=True).click()
+    expect(page.get_by_role("alert")).to_be_visible(timeout=SLOW)
+    file.write_bytes(content)
+    page.get_by_role("button", name="Retry").click()
+    page.wait_for_url(lambda url: posted["job"]["id"] not in url)
+    expect(page.get_by_text("succeeded").first).to_be_visible(timeout=2 * SLOW)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 1\n1 2\n2 0",
+        "a,b\nb,c\nc,a",
+        '{"edge_index": [[0, 1, 2], [1, 2, 0]], "num_nodes": 3}',
+        '{"elements": {"nodes": [{"data": {"id": "0", "value": 0}}, {"data": {"id": "1"}}, '
+        '{"data": {"id": "2"}}], "edges": [{"data": {"source": "0", "target": "1"}}, '
+        '{"data": {"source": "1", "target": "2"}}, {"data": {"source": "2", "target": "0"}}, '
+        '{"data": {"source": "2", "target": "1", "edit": "removed"}}]}}',
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><key id="d0" for="node" '
+        'attr.name="x0"/><graph edgedefault="undirected"><node id="0"><data key="d0">1.0</data>'
+        '</node><node id="1"/><node id="2"/><edge source="0" target="1"/><edge source="1" '
+        'target="2"/><edge source="0" target="2"/></graph></graphml>',
+    ],
+    ids=["edges", "names", "pyg", "cytoscape", "graphml"],
+)
+def test_graphs_of_every_format_are_read(page: Page, address: str, text: str) -> None:
+    if "graphml" in text:
+        text = text.replace('<node id="1"/><node id="2"/>', _NODES)
+    page.goto(f"{address}/ask")
+    page.get_by_label("Graph", exact=True).fill(text)
+    page.get_by_role("button", name="Read the graph").click()
+    expect(page.get_by_role("heading", name="Your graph")).to_be_visible()
+    expect(page.locator("circle.node")).to_have_count(3)
+    expect(page.locator("line.edge")).to_have_count(3)
+
+
+_NODES = '<node id="1"><data key="d0">1</data></node><node id="2"><data key="d0">1</data></node>'
+
+
+def test_a_dropped_file_is_read(page: Page, address: str) -> None:
+    page.goto(f"{address}/ask")
+    transfer = page.evaluate_handle(
+        """text => {
+          const transfer = new DataTransfer();
+          transfer.items.add(new File([text], "graph.json"));
+          return transfer;
+        }""",
+        json.dumps(ring(4)),
+    )
+    page.dispatch_event("#graph-text", "drop", {"dataTransfer": transfer})
+    expect(page.get_by_role("heading", name="Your graph")).to_be_visible()
+    expect(page.locator("circle.node")).to_have_count(4)
+
+
+def test_a_graph_of_500_nodes_is_drawn_and_stays_fluent(page: Page, address: str) -> None:
+    edges = [(node, node + 1) for node in range(499)] + [(node, node + 7) for node in range(490)]
+    graph = {
+        "nodes": [{"id": node, "x": [1.0]} for node in range(500)],
+        "edges": [{"source": source, "target": target} for source, target in edges],
+    }
+    page.goto(f"{address}/ask")
+    page.get_by_label("Graph", exact=True).fill(json.dumps(graph))
+    page.get_by_role("button", name="Read the graph").click()
+    expect(page.locator("circle.node")).to_have_count(500, timeout=SLOW)
+    before = page.locator("svg > g").first.get_attribute("transform")
+    page.get_by_role("button", name="Zoom in").click()
+    changed = page.evaluate(
+        """() => new Promise(resolve => {
+          let changes = 0;
+          const watch = new MutationObserver(list => (changes += list.length));
+          watch.observe(document.querySelector(".drawing > svg"),
+            {subtree: true, attributes: true, childList: true});
+          document.querySelector('[aria-label="Zoom out"]').click();
+          setTimeout(() => { watch.disconnect(); resolve(changes); }, 100);
+        })"""
+    )
+    assert changed == 1  # one attribute, not 1,500 elements
+    assert page.locator("svg > g").first.get_attribute("transform") == before
 
 
 def test_unknown_addresses_say_so(page: Page, address: str):

@@ -166,7 +166,7 @@ export interface ClassResult {
   reason: string | null;
   tells_small_graphs_apart: boolean;
   mmd: Mmd | null;
-  receipt: Record<string, unknown>;
+  receipt: { config: { steps?: number }; [field: string]: unknown };
   warnings: string[];
 }
 

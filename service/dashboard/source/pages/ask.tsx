@@ -92,7 +92,7 @@ function AskForm(props: { gnns: Gnn[]; datasets: Dataset[]; chosen: string | nul
 function ClassChoice(props: { gnn: Gnn; value: string; any?: boolean; onChange: (value: string) => void }) {
   return (
     <label>
-      Class
+      {props.any ? "Class that the answer should become" : "Class"}
       <select value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
         {props.any && <option value="">any other class</option>}
         {Array.from({ length: props.gnn.spec.classes }, (_, number) => (
@@ -111,7 +111,7 @@ function AskClass({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
   return (
     <Card title="Patterns of a class">
       <ClassChoice gnn={gnn} value={target} onChange={setTarget} />
-      <Submission body={body} />
+      <Submission body={body} hasEstimate={false} />
     </Card>
   );
 }
@@ -229,7 +229,7 @@ function AskGraph({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
               </label>
               <label>
                 Most edits
-                <input type="number" min="1" max="64" value={maxEdits} placeholder="no limit" onInput={(event) => setMaxEdits(event.currentTarget.value)} />
+                <input type="number" min="1" max="64" value={maxEdits} placeholder="30 % of the edges" onInput={(event) => setMaxEdits(event.currentTarget.value)} />
               </label>
               <label class="check">
                 <input type="checkbox" checked={connected} onChange={(event) => setConnected(event.currentTarget.checked)} /> keep the graph connected
@@ -264,13 +264,13 @@ function NodeChoice(props: { preview: Preview; node: NodeId | null; onExplain: (
 }
 
 // The estimate of a question, and the button that asks it.
-function Submission({ body }: { body: unknown }) {
+function Submission({ body, hasEstimate = true }: { body: unknown; hasEstimate?: boolean }) {
   const [estimate, setEstimate] = useState<Estimate>();
   const [problem, setProblem] = useState<Problem>();
   const [busy, setBusy] = useState(false);
   const text = JSON.stringify(body);
   useEffect(() => {
-    if (body === undefined) return;
+    if (body === undefined || !hasEstimate) return;
     const abort = new AbortController();
     const timer = setTimeout(() => {
       post<Estimate>("/v1/explanations?dry_run=true", body, {}, abort.signal).then(
@@ -304,8 +304,14 @@ function Submission({ body }: { body: unknown }) {
       {estimate && problem === undefined && (
         <p class="muted" role="status">
           About {duration(estimate.total_seconds)} of work
-          {estimate.trains_denoiser === true || estimate.trains_witnesses === true ? ", with training, once for this GNN and reference set" : ""}.
+          {estimate.trains_denoiser === true || estimate.trains_witnesses === true ? ": networks are trained first, once for this GNN and reference set" : ""}.
           {estimate.provisional === true && " A provisional answer comes within seconds."}
+        </p>
+      )}
+      {!hasEstimate && (
+        <p class="muted">
+          There is no estimate for patterns of a class. Patterns from the reference graphs come first; the final answer may train a denoiser, which
+          takes minutes, once for this GNN and reference set.
         </p>
       )}
       <button type="button" class="primary" disabled={busy || body === undefined} onClick={ask}>

@@ -9,13 +9,14 @@ import { Card, Loading, PageLink, ProblemBox, State, Warnings } from "../parts/b
 import { ClassGallery } from "../parts/class_gallery";
 import { JobProgress } from "../parts/job_progress";
 import { Viewer } from "../parts/viewer";
-import type { Explanation, Gnn, Job } from "../types";
+import type { Dataset, Explanation, Gnn, Job } from "../types";
 
 export function ExplanationPage({ id, query }: { id: string; query: URLSearchParams }) {
   const explanation = useDocument<Explanation>(`/v1/explanations/${id}`, (found) =>
     found.job.finished_at === null ? 2 : null,
   );
   const gnn = useDocument<Gnn>(explanation.document ? `/v1/gnns/${explanation.document.gnn}` : null);
+  const dataset = useDocument<Dataset>(explanation.document ? `/v1/datasets/${explanation.document.dataset}` : null);
   const [failure, setFailure] = useState<Problem>();
   const one = explanation.document;
   if (one === undefined) return explanation.problem ? <ProblemBox problem={explanation.problem} /> : <Loading />;
@@ -28,7 +29,8 @@ export function ExplanationPage({ id, query }: { id: string; query: URLSearchPar
         {one.kind === "class" ? "Class explanation" : "Counterfactual explanation"} <State state={one.state} />
       </h1>
       <p class="muted">
-        {one.id} · GNN <PageLink to={`/gnns/${one.gnn}`}>{gnnLabel(gnn.document, one.gnn)}</PageLink> · reference set {one.dataset} ·{" "}
+        {one.id} · GNN <PageLink to={`/gnns/${one.gnn}`}>{gnnLabel(gnn.document, one.gnn)}</PageLink> · reference set{" "}
+        {dataset.document ? `${dataset.document.name}@${dataset.document.version}` : one.dataset} ·{" "}
         {timeAgo(one.created_at)} · <PageLink to={`/jobs/${one.job.id}`}>job</PageLink>
       </p>
       {one.reason !== null && <p class="warning-text">{one.reason}</p>}
@@ -62,7 +64,7 @@ export function ExplanationPage({ id, query }: { id: string; query: URLSearchPar
               <strong>Provisional answer, found by search.</strong> The final answer adds: {result.final_adds.join("; ")}.
             </div>
           )}
-          <Viewer key={result.stage} explanation={one} result={result} gnn={gnn.document} query={query} />
+          <Viewer key={result.stage} explanation={one} result={result} gnn={gnn.document} dataset={dataset.document} query={query} />
           <Warnings texts={result.warnings} />
         </>
       )}

@@ -5,9 +5,20 @@ import { mayDo, post, type Problem } from "../api";
 import { duration, timeAgo } from "../format";
 import { useDocument } from "../loading";
 import { navigate } from "../navigation";
-import { Loading, PageLink, ProblemBox, State } from "../parts/basics";
-import { JobProgress } from "../parts/job_progress";
+import { Card, Loading, PageLink, ProblemBox, State } from "../parts/basics";
+import { JobHistory, JobProgress } from "../parts/job_progress";
 import type { Job } from "../types";
+
+const PURPOSES: Record<string, string> = {
+  probe: "Checks a registered GNN.",
+  train: "Trains a denoiser, the diffusion network that proposes edits. One is trained for each GNN, reference set and goal.",
+  witnesses: "Trains small GNNs on the reference set. Later they judge whether other networks share a change of the answer.",
+  counterfactual: "Searches for the smallest changes of graphs that change the GNN's answer.",
+  class: "Searches for patterns that show what a class looks like to the GNN.",
+  provisional: "Answers at once by search, while networks are trained for the final answer.",
+  predict: "Asks the GNN to classify graphs.",
+  replay: "Repeats the work of an answer and compares.",
+};
 
 export function JobPage({ id }: { id: string }) {
   const { document: job, problem, reload } = useDocument<Job>(`/v1/jobs/${id}`, (found) =>
@@ -28,14 +39,18 @@ export function JobPage({ id }: { id: string }) {
         {job.id} · queue {job.queue} · attempt {job.attempt} of {job.max_attempts} · created {timeAgo(job.created_at)}
         {took !== null && ` · ${duration(took)}`}
       </p>
-      {job.subject.explanation !== null && (
-        <p>
-          For <PageLink to={`/explanations/${job.subject.explanation}`}>{job.subject.explanation}</PageLink>
-        </p>
-      )}
+      <p>
+        {PURPOSES[job.kind]} {job.subject.gnn !== null && <PageLink to={`/gnns/${job.subject.gnn}`}>To its GNN</PageLink>}
+        {job.subject.explanation !== null && (
+          <>
+            {" · "}
+            <PageLink to={`/explanations/${job.subject.explanation}`}>To its explanation</PageLink>
+          </>
+        )}
+      </p>
       {job.error !== null && (
         <div class="problem" role="alert">
-          <strong>{job.error.message}</strong> ({job.error.type})
+          <strong>{job.error.message}</strong> ({job.error.type}){job.links.retry !== null && " Retry repeats the work from its last checkpoint, if there is one."}
         </div>
       )}
       <ProblemBox problem={failure} />
@@ -51,7 +66,10 @@ export function JobPage({ id }: { id: string }) {
           </button>
         )}
       </p>
-      <JobProgress job={job} />
+      <Card title="Progress">
+        <JobProgress job={job} />
+        <JobHistory job={job} />
+      </Card>
     </>
   );
 }

@@ -20,13 +20,13 @@ export function ClassGallery({ result, gnn }: { result: ClassResult; gnn: Gnn })
         <p class="warning-text">This GNN gives small graphs standing alone nearly the same answer, so the confidence alone says nothing.</p>
       )}
       {result.examples.map((example, number) => (
-        <Pattern key={number} example={example} number={number} gnn={gnn} name={name} />
+        <Pattern key={number} example={example} number={number} gnn={gnn} name={name} steps={result.receipt.config.steps} />
       ))}
     </>
   );
 }
 
-function Pattern({ example, number, gnn, name }: { example: ClassExample; number: number; gnn: Gnn; name: string }) {
+function Pattern({ example, number, gnn, name, steps }: { example: ClassExample; number: number; gnn: Gnn; name: string; steps: number | undefined }) {
   const shown = example.occurrences.filter((place) => place.shown !== null).slice(0, 2);
   return (
     <Card title={`Pattern ${number + 1}`}>
@@ -65,7 +65,7 @@ function Pattern({ example, number, gnn, name }: { example: ClassExample; number
           <tr>
             <th scope="row">found by</th>
             <td>{example.found_by.join(", ")}</td>
-            <td class="wrap">a chain of the diffusion model, or mined from the data</td>
+            <td class="wrap">denoiser: a chain of the diffusion model met it; data: it was found in reference graphs</td>
           </tr>
         </Table>
       </div>
@@ -79,7 +79,7 @@ function Pattern({ example, number, gnn, name }: { example: ClassExample; number
           </div>
         </>
       )}
-      {example.chain.length > 1 && <FilmStrip example={example} gnn={gnn.id} />}
+      {example.chain.length > 1 && <FilmStrip example={example} gnn={gnn.id} steps={steps} />}
     </Card>
   );
 }
@@ -94,23 +94,26 @@ function Occurrence({ gnn, place }: { gnn: string; place: Place }) {
   const marked = new Set<NodeId>(place.nodes.flatMap((position) => place.shown.nodes[position]?.id ?? []));
   return (
     <figure>
-      <Drawn gnn={gnn} graph={place.shown} marked={marked} label={`Reference graph ${place.graph} with the pattern marked`} height={260} />
-      <figcaption class="muted">Reference graph {place.graph}</figcaption>
+      <Drawn gnn={gnn} graph={place.shown} marked={marked} label={`Reference graph ${place.graph + 1} with the pattern marked`} height={260} />
+      <figcaption class="muted">Reference graph {place.graph + 1}, the pattern in colour</figcaption>
     </figure>
   );
 }
 
-// The reverse process, from noise to the pattern; all steps have the layout of the pattern.
-function FilmStrip({ example, gnn }: { example: ClassExample; gnn: string }) {
+// The reverse process, from noise to the pattern; all pictures have the layout of the pattern.
+function FilmStrip({ example, gnn, steps }: { example: ClassExample; gnn: string; steps: number | undefined }) {
   const last = example.chain[example.chain.length - 1];
   const { preview } = usePreview(gnn, last?.graph ?? example.graph);
-  if (preview === undefined) return null;
-  const first = example.chain[0]?.step;
+  if (preview === undefined || last === undefined) return null;
+  // Step 1 reads a graph from pure noise, t = T; step T is the last, t = 1. Old receipts do not tell T.
+  const time = (step: number) => (steps === undefined ? `step ${step}` : `t = ${steps + 1 - step}`);
   return (
     <>
       <h3>From noise to the pattern</h3>
       <p class="muted small">
-        The diffusion model starts from a random graph (t = {first}) and removes noise step by step; the last graph (t = {last?.step}) is its sample.
+        The diffusion model starts from pure noise{steps !== undefined && ` at t = ${steps}`} and removes it step by step. Each picture is the graph that it
+        sees in the noise at that time and that the GNN chose among several. The chain met the pattern at {time(last.step)}
+        {steps !== undefined && "; chains end at t = 1"}.
       </p>
       <ol class="film">
         {example.chain.map((step) => (
@@ -118,11 +121,11 @@ function FilmStrip({ example, gnn }: { example: ClassExample; gnn: string }) {
             <GraphDrawing
               preview={{ ...preview, graph: { ...preview.graph, edges: step.graph.edges } }}
               edges={keptEdges(step.graph)}
-              label={`t = ${step.step}: ${plural(step.graph.edges.length, "edge")}`}
+              label={`${time(step.step)}: ${plural(step.graph.edges.length, "edge")}`}
               height={120}
               bare
             />
-            <span class="muted small">t = {step.step}</span>
+            <span class="muted small">{time(step.step)}</span>
           </li>
         ))}
       </ol>

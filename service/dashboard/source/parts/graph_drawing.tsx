@@ -120,7 +120,8 @@ function Parts(props: Marks) {
         const key = pairKey(edge.source, edge.target);
         const [x1, y1] = at(edge.source);
         const [x2, y2] = at(edge.target);
-        const style = `edge ${edge.style} ${props.frozenEdges?.has(key) ? "frozen" : ""}`;
+        const isMarked = props.marked?.has(edge.source) && props.marked.has(edge.target);
+        const style = `edge ${edge.style} ${props.frozenEdges?.has(key) ? "frozen" : ""} ${isMarked ? "in-pattern" : ""}`;
         return (
           <g key={key} data-hit={props.onEdge && "edge"} onClick={props.onEdge && (() => props.onEdge?.(edge))} class={props.onEdge && "clickable"}>
             <title>{`${edge.style} edge ${edge.source} – ${edge.target}`}</title>

@@ -1,13 +1,10 @@
 // The progress of a job as it happens: phases, curves of the training's figures, time left.
 
-import { useEffect, useState } from "preact/hooks";
 import { duration } from "../format";
 import type { Job, Progress } from "../types";
-import { PageLink, State } from "./basics";
+import { PageLink, State, Table } from "./basics";
+import { CURVES, type JobEvents, type Phase, useJobEvents } from "./job_events";
 import { LinePlot, type Series } from "./plots";
-
-// Curves that mean something to a person; the other figures are in the job's document.
-const CURVES = ["loss", "detection_auc", "effect_share", "validity"] as const;
 
 export function JobProgress({ job }: { job: Job }) {
   const running = job.trainings.filter((training) => training.state === "running");
@@ -22,7 +19,9 @@ export function JobProgress({ job }: { job: Job }) {
         </div>
       ))}
       {job.trainings.length === 0 && job.progress && job.finished_at === null && <Bar progress={job.progress} />}
-      {running.length > 0 ? running.map((training) => <Curves key={training.job} job={training.job} />) : <Curves job={job.id} />}
+      {running.map((training) => (
+        <TrainingCurves key={training.job} job={training.job} />
+      ))}
     </>
   );
 }
@@ -39,31 +38,28 @@ function Bar({ progress }: { progress: Progress }) {
   );
 }
 
-// Follows the job's events; the browser reconnects and continues after the last one.
-function Curves({ job }: { job: string }) {
-  const [series, setSeries] = useState<Record<string, [number, number][]>>({});
-  useEffect(() => {
-    setSeries({});
-    const source = new EventSource(`/v1/jobs/${job}/events`);
-    source.addEventListener("progress", (event) => {
-      const progress = JSON.parse((event as MessageEvent<string>).data) as Progress;
-      const step = progress.step;
-      if (step === undefined || progress.metrics === undefined) return;
-      const metrics = progress.metrics;
-      setSeries((before) => {
-        const next = { ...before };
-        for (const name of CURVES) {
-          const value = metrics[name];
-          if (value !== undefined) next[name] = [...(next[name] ?? []), [step, value]];
-        }
-        return next;
-      });
-    });
-    source.addEventListener("error", () => {
-      if (source.readyState === EventSource.CLOSED) source.close();
-    });
-    return () => source.close();
-  }, [job]);
+// When each phase began, and how long it took.
+function Phases({ job, phases }: { job: Job; phases: readonly Phase[] }) {
+  if (phases.length === 0) return null;
+  const ends = [...phases.slice(1).map((phase) => phase.at), job.finished_at];
+  return (
+    <Table caption="Phases" head={["Phase", "Began", "Took"]}>
+      {phases.map((phase, number) => {
+        const end = ends[number];
+        const isLast = number === phases.length - 1;
+        return (
+          <tr key={number}>
+            <th scope="row">{phase.name}</th>
+            <td>{new Date(phase.at).toLocaleTimeString()}</td>
+            <td>{end != null && !(isLast && job.finished_at !== null) ? duration((Date.parse(end) - Date.parse(phase.at)) / 1000) : isLast && job.finished_at === null ? "…" : ""}</td>
+          </tr>
+        );
+      })}
+    </Table>
+  );
+}
+
+function Curves({ series }: { series: JobEvents["series"] }) {
   const shown: Series[] = CURVES.map((name) => ({ name: name.replace("_", " "), points: series[name] ?? [] }));
   if (shown.every((one) => one.points.length < 2)) return null;
   return (
@@ -72,5 +68,21 @@ function Curves({ job }: { job: string }) {
         <LinePlot key={one.name} series={one} label={`${one.name} over training steps`} />
       ))}
     </div>
+  );
+}
+
+// The curves of a training that another job waits for.
+function TrainingCurves({ job }: { job: string }) {
+  return <Curves series={useJobEvents(job).series} />;
+}
+
+// Phases and curves of one job, on its own page.
+export function JobHistory({ job }: { job: Job }) {
+  const { phases, series } = useJobEvents(job.id);
+  return (
+    <>
+      <Curves series={series} />
+      <Phases job={job} phases={phases} />
+    </>
   );
 }

@@ -27,7 +27,7 @@ export function NearestGraph(props: Props) {
   const drawn = useMemo(() => preview && keptEdges(preview.graph), [preview]);
   const name = props.gnn.spec.class_names?.[props.targetClass] ?? `class ${props.targetClass}`;
   return (
-    <Card title={`Nearest real graph of ${name}`} class="nearest">
+    <Card title={`Nearest real graph that the GNN calls ${name}`} class="nearest">
       <ProblemBox problem={found.problem} />
       {found.document === undefined && found.problem === undefined && <p class="muted">Looking through the reference set …</p>}
       {found.document && near === null && <p>The GNN calls no graph of the reference set {name}.</p>}

@@ -4,11 +4,12 @@ import { plural } from "../format";
 import type { Counterfactual, Verdict } from "../types";
 import { VerdictPill } from "./basics";
 
-export function VerdictText({ chosen, reason }: { chosen: Counterfactual; reason: string | null }) {
+export function VerdictText({ chosen, reason, isProvisional }: { chosen: Counterfactual; reason: string | null; isProvisional: boolean }) {
+  const waits = isProvisional && chosen.verdict === "unjudged";
   if (chosen.verdict === undefined) return null;
   return (
     <p class={`verdict-box ${chosen.verdict}`}>
-      <VerdictPill verdict={chosen.verdict} /> {meaning(chosen, reason)} <span class="muted">{NEXT[chosen.verdict]}</span>
+      <VerdictPill verdict={chosen.verdict} /> {meaning(chosen, reason)} <span class="muted">{waits ? "Wait for the final answer, which is judged." : NEXT[chosen.verdict]}</span>
     </p>
   );
 }

@@ -3,7 +3,6 @@
 import { useCallback, useMemo, useState } from "preact/hooks";
 import { mayDo } from "../api";
 import { classLabel, pairKey, percent, plural, predictedLabel, probability } from "../format";
-import { useDocument } from "../loading";
 import type { Counterfactual, CounterfactualAnswer, CounterfactualResult, Dataset, Explanation, Gnn, Graph, NodeId } from "../types";
 import { Card, Probabilities, ProblemBox } from "./basics";
 import { Downloads } from "./downloads";
@@ -25,12 +24,12 @@ interface Props {
   explanation: Explanation;
   result: CounterfactualResult;
   gnn: Gnn;
+  dataset: Dataset | undefined; // undefined while it loads, or if it was deleted
   query: URLSearchParams;
 }
 
 export function Viewer(props: Props) {
   const [graph, setGraph] = useState(within(props.query.get("graph"), props.result.answers.length));
-  const dataset = useDocument<Dataset>(`/v1/datasets/${props.explanation.dataset}`);
   const answer = props.result.answers[graph];
   if (answer === undefined) return null;
   const count = props.result.answers.length;
@@ -56,12 +55,12 @@ export function Viewer(props: Props) {
           </label>
         </div>
       )}
-      <AnswerViewer key={graph} {...props} graph={graph} answer={answer} dataset={dataset.document} />
+      <AnswerViewer key={graph} {...props} graph={graph} answer={answer} />
     </>
   );
 }
 
-function AnswerViewer(props: Props & { graph: number; answer: CounterfactualAnswer; dataset: Dataset | undefined }) {
+function AnswerViewer(props: Props & { graph: number; answer: CounterfactualAnswer }) {
   const { answer, explanation, gnn, result } = props;
   const choices = useMemo(() => [...answer.counterfactuals, ...answer.minimal], [answer]);
   const [alternative, setAlternative] = useState(within(new URL(location.href).searchParams.get("alternative"), choices.length));
@@ -107,7 +106,7 @@ function AnswerViewer(props: Props & { graph: number; answer: CounterfactualAnsw
   return (
     <>
       <Headline answer={answer} chosen={chosen} gnn={gnn} />
-      {chosen && <VerdictText chosen={chosen} reason={result.unjudged_reason} />}
+      {chosen && <VerdictText chosen={chosen} reason={result.unjudged_reason} isProvisional={result.stage === "provisional"} />}
       {choices.length > 1 && (
         <Alternatives choices={choices} believable={answer.counterfactuals.length} chosen={alternative} onChoose={choose} />
       )}
@@ -157,6 +156,12 @@ function AnswerViewer(props: Props & { graph: number; answer: CounterfactualAnsw
             )}
           </Card>
           <Card title="Edits">
+            {chosen?.molecule && (
+              <p class="small">
+                {chosen.molecule.valid ? "A valid molecule: " : "No valid molecule: an atom has more bonds than it can have. "}
+                {chosen.molecule.smiles !== null && <code>{chosen.molecule.smiles}</code>}
+              </p>
+            )}
             <EditTable nodes={answer.graph.nodes.map((node) => node.id)} edits={chosen?.edits ?? []} toggles={toggles} onToggle={onToggle} />
           </Card>
           {mayAsk && (
