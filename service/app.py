@@ -43,6 +43,7 @@ from service.routes import (
 )
 from service.routes.access import keys, links, sessions
 from service.routes.data_life import holds, metadata, tenant_policies
+from service.routes.integrations import kserve, trustyai
 from service.routes.receipts import audit_log, receipts, replays
 from service.signer import Signer
 from service.submission.explanation_submissions import Submissions
@@ -63,6 +64,8 @@ ROUTERS = [
         gnn_aliases,
         predictions,
         reports,
+        kserve,
+        trustyai,
         graph_previews,
         what_if,
         large_graphs,
@@ -92,6 +95,7 @@ _RESPONSE_HEADERS = (
     "ETag", "Idempotency-Replayed", "Link", "Location", "Preference-Applied", "Retry-After",
     "WWW-Authenticate",
 )  # fmt: skip
+_GRAPH_PATH_ENDS = ("/predictions", "/graph-previews", ":explain")
 _GRAPH_PATHS = frozenset({"/v1/datasets", "/v1/explanations"})
 _DESCRIPTION = """
 Explains trained graph neural networks: the smallest realistic change to a graph that changes the
@@ -224,7 +228,7 @@ def _body_limits(store: Store) -> Callable[[str], int]:
             return settings.max_large_bytes
         if path == "/v1/gnns":
             return registration_bytes
-        has_graphs = path in _GRAPH_PATHS or path.endswith(("/predictions", "/graph-previews"))
+        has_graphs = path in _GRAPH_PATHS or path.endswith(_GRAPH_PATH_ENDS)
         return settings.max_body_bytes if has_graphs else min(MIB, settings.max_body_bytes)
 
     return limit_for

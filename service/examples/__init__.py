@@ -65,6 +65,14 @@ from service.examples.graphs import (
     WHAT_IF_IN,
 )
 from service.examples.health import NOT_READY, READY
+from service.examples.integrations import (
+    KSERVE_EXPLANATIONS,
+    KSERVE_IN,
+    KSERVE_LATER,
+    KSERVE_NODES_IN,
+    KSERVE_READY,
+    TRUSTYAI,
+)
 from service.examples.jobs import CANCELED_JOB, EVENTS, RETRY_JOB, TRAIN_JOB
 from service.examples.predictions import (
     NODE_PREDICTIONS,
@@ -127,6 +135,11 @@ __all__ = [
     "HOLD_IN",
     "KEY",
     "KEY_IN",
+    "KSERVE_EXPLANATIONS",
+    "KSERVE_IN",
+    "KSERVE_LATER",
+    "KSERVE_NODES_IN",
+    "KSERVE_READY",
     "LARGE_DATASET",
     "LARGE_LINES",
     "LARGE_NODE_IN",
@@ -166,6 +179,7 @@ __all__ = [
     "SVG",
     "TRAINING_DENOISER",
     "TRAIN_JOB",
+    "TRUSTYAI",
     "WAITING_EXPLANATION",
     "WAITING_REPLAY",
     "WEBHOOK",

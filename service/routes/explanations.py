@@ -277,11 +277,17 @@ def delete(store: Store, tenant: str, explanation_id: str) -> list[str]:
 
 async def _submit(request: Request, context: Context, tenant: str) -> Committed:
     async with posted_json(request) as body:
-        posted = PostedExplanation(body, submission_of(request, tenant, body))
-        if body.size <= _SMALL_BODY:
-            checked = await context.submissions.check(posted)
-        else:  # not in the shared batches: small requests would wait for it
-            checked = await handle_body(context, body.size, check, posted)
+        return await submit_posted(
+            context, PostedExplanation(body, submission_of(request, tenant, body))
+        )
+
+
+async def submit_posted(context: Context, posted: PostedExplanation) -> Committed:
+    """Checks and commits a request whose body has arrived."""
+    if posted.body.size <= _SMALL_BODY:
+        checked = await context.submissions.check(posted)
+    else:  # not in the shared batches: small requests would wait for it
+        checked = await handle_body(context, posted.body.size, check, posted)
     return await context.submissions.commit(checked)
 
 

@@ -124,6 +124,9 @@ def test_every_route_is_described(document):
         "get /readyz",
         "get /metrics",
         "get /v1/metrics",
+        "get /v1/models/{model_name}",
+        "post /v1/models/{model_name}:explain",
+        "get /v1/explanations/{explanation_id}/trustyai",
     }  # fmt: skip
 
 

@@ -201,6 +201,14 @@ ROWS: dict[str, Row] = {
     "GET /v1/explanations/{explanation_id}/report": Row(
         lambda ids: f"/v1/explanations/{ids.explanation}/report"
     ),
+    "GET /v1/models/{model_name}": Row(lambda ids: f"/v1/models/{ids.gnn}"),
+    "POST /v1/models/{model_name}:explain": Row(
+        lambda ids: f"/v1/models/{ids.gnn}:explain",
+        lambda _: {"instances": [GRAPH], "parameters": {"dataset": MINE["ids"].dataset}},
+    ),
+    "GET /v1/explanations/{explanation_id}/trustyai": Row(
+        lambda ids: f"/v1/explanations/{ids.explanation}/trustyai"
+    ),
     "GET /v1/explanations/{explanation_id}/letter": Row(
         lambda ids: f"/v1/explanations/{ids.explanation}/letter"
     ),

@@ -1,0 +1,1 @@
+"""Shapes that other systems speak: KServe and TrustyAI."""
