@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,16 @@ from bench.speed.section import Figures, Section, Table
 from d4explain.client.client import Client
 from d4explain.contracts.job_states import JobState
 from d4explain.contracts.requests import DenoiserConfig
+from d4explain.contracts.scopes import DEFAULT_TENANT, Scope
 from d4explain.export.exporter import export
 from d4explain.gnn.network import Gnn
+from store.access import api_keys
+from store.store import Store
 
 CLIENTS = 16
 SECONDS = 15.0
 _SHORT_SECONDS = 4.0
+_NOTICED_SECONDS = 4.0  # an API asks every two seconds whether there are keys
 _REFERENCE_GRAPHS = 120
 _TRAINING_TIMEOUT = 180.0  # seconds for the first training step on a busy machine
 # Trained in seconds, so that the dispatcher announces jobs at once; no worker serves their queue.
@@ -39,6 +44,9 @@ class LoadFigures(Figures):
     submit_p99_ms: float
     submit_over_bare: float | None  # None at a fixed rate, which does not show the maximum
     submit_bare_rps: float
+    submit_rps_with_key: float
+    submit_p99_ms_with_key: float
+    submit_with_key_over_without: float  # both relative to the plain loops beside them
     submit_rps_without_broker: float
     submit_p99_ms_without_broker: float
 
@@ -52,12 +60,15 @@ def measure_load(
 ) -> Section[LoadFigures]:
     """Measure submissions, the same commits in a plain loop, and submissions without a broker.
 
+    Then the deployment gets its first key. From there on every request needs it, so the runs
+    without and with a key cannot alternate; plain loops before, between and after show the machine.
+
     With `rate`, submissions are scheduled at this rate per second and timed from their schedule.
     Without it, each client submits again after its last answer.
     """
 
     def report(stages_done: int) -> None:
-        on_progress("load", stages_done, 6)
+        on_progress("load", stages_done, 8)
 
     report(0)
     with deployment("train,light") as running, Client(running.url) as client:
@@ -74,19 +85,29 @@ def measure_load(
         steps = _progress(client, training) - steps_before
         report(4)
         loops.append(_plain_loop(commits, running, seconds / 2))
-        running.kill("broker")
         report(5)
+        load.key = _make_key(running)
+        with_key = load.submit(seconds)
+        report(6)
+        loops.append(_plain_loop(commits, running, seconds / 2))
+        running.kill("broker")
+        report(7)
         without_broker = load.submit(max(2.0, seconds / 2))
         # Fails unless every accepted submission has exactly one job and request.
-        read_commits(running.settings, [*served.ids, *without_broker.ids])
-        report(6)
-    count = sum(loop.count for loop in loops)
-    loop_rate = count / sum(loop.seconds for loop in loops)
+        read_commits(running.settings, [*served.ids, *with_key.ids, *without_broker.ids])
+        report(8)
+    beside = loops[:2], loops[1:]  # the run without a key, the one with it
+    loop_rate, later_rate = map(_rate, beside)
+    count = sum(loop.count for loop in beside[0])
     figures = LoadFigures(
         submit_rps=served.per_second,
         submit_p99_ms=served.milliseconds(0.99),
         submit_over_bare=served.per_second / loop_rate if rate is None else None,
         submit_bare_rps=loop_rate,
+        submit_rps_with_key=with_key.per_second,
+        submit_p99_ms_with_key=with_key.milliseconds(0.99),
+        submit_with_key_over_without=(with_key.per_second / later_rate)
+        / (served.per_second / loop_rate),
         submit_rps_without_broker=without_broker.per_second,
         submit_p99_ms_without_broker=without_broker.milliseconds(0.99),
     )
@@ -96,10 +117,11 @@ def measure_load(
         f"during a single-threaded training ({steps} steps); SQLite with `synchronous=FULL`"
     )
     columns = ("", "per second", "p50 ms", "p99 ms", "CPU ms per submission", "accepted")
-    loop_cpu_ms = 1000 * sum(loop.cpu_seconds for loop in loops) / count
+    loop_cpu_ms = 1000 * sum(loop.cpu_seconds for loop in beside[0]) / count
     rows = (
         ("API", *_cells(served)),
-        ("API, broker killed", *_cells(without_broker)),
+        ("API, with a key", *_cells(with_key)),
+        ("API, with a key, broker killed", *_cells(without_broker)),
         ("plain loop of the same commits", loop_rate, 1000 / loop_rate, "-", loop_cpu_ms, "-"),
     )
     return Section(figures, (Table(title, columns, rows),))
@@ -120,6 +142,7 @@ class _Load:
     clients: int
     rate: float | None
     first_seed: int = 0
+    key: str = ""
 
     def submit(self, seconds: float) -> _Served:
         cpu_before = self.running.cpu_seconds("api")
@@ -130,6 +153,7 @@ class _Load:
             seconds=seconds,
             first_seed=self.first_seed,
             rate=self.rate,
+            key=self.key,
         )
         self.running.require_alive()
         if submissions.refusals or not submissions.ids:
@@ -168,6 +192,18 @@ def _prepare_request(client: Client, seed: int) -> dict[str, Any]:
         "graph": documents[0],
         "denoiser": _QUICK.model_dump(exclude_none=True),
     }
+
+
+def _make_key(running: Deployment) -> str:
+    """The first key; returns once the API has noticed it."""
+    with Store.open(running.settings) as store, store.database.transaction() as session:
+        key = api_keys.create(session, tenant=DEFAULT_TENANT, name="load", scopes=list(Scope)).text
+    time.sleep(_NOTICED_SECONDS)
+    return key
+
+
+def _rate(loops: Sequence[Loop]) -> float:
+    return sum(loop.count for loop in loops) / sum(loop.seconds for loop in loops)
 
 
 def _start_training(client: Client, body: dict[str, Any]) -> str:

@@ -1,8 +1,9 @@
 """Clients that submit explanations from a separate process.
 
 `python -m bench.speed.api.submitters PORT CLIENTS SECONDS FIRST_SEED [RATE] < body.json` prints the
-submissions as JSON. The clients stand for other machines but share the measured cores, so they cost
-little: they write prepared bytes to open connections and parse answers only at the end.
+submissions as JSON; they have the key in `D4_API_KEY`, if there is one. The clients stand for other
+machines but share the measured cores, so they cost little: they write prepared bytes to open
+connections and parse answers only at the end.
 
 Without a rate, each client submits again after its last answer. With a rate, requests are scheduled
 at even intervals and timed from their schedule, so that a slow service shows its delay.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -53,12 +55,14 @@ def run_submitters(
     seconds: float,
     first_seed: int,
     rate: float | None = None,
+    key: str = "",
 ) -> Submissions:
     """Submit from another process for this long; every seed is used once."""
     arguments = [port, clients, seconds, first_seed, *([] if rate is None else [rate])]
     finished = subprocess.run(
         [sys.executable, "-m", "bench.speed.api.submitters", *map(str, arguments)],
         input=json.dumps(body).encode(),
+        env={**os.environ, "D4_API_KEY": key},
         capture_output=True,
         check=True,
         timeout=seconds + _GRACE,
@@ -77,8 +81,15 @@ class Requests:
     """The schedule of requests, shared by all clients."""
 
     def __init__(
-        self, body: dict[str, Any], first_seed: int, seconds: float, rate: float | None
+        self,
+        body: dict[str, Any],
+        first_seed: int,
+        seconds: float,
+        rate: float | None,
+        *,
+        key: str = "",
     ) -> None:
+        self._authorization = f"Authorization: Bearer {key}\r\n".encode() if key else b""
         # Only the seed differs, so building a body is cheap.
         self._text = json.dumps({key: value for key, value in body.items() if key != "seed"})[:-1]
         self._seed = first_seed
@@ -99,7 +110,8 @@ class Requests:
         body = f'{self._text}, "seed": {self._seed + number}}}'.encode()
         head = (
             b"POST /v1/explanations HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+            b"%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            % (self._authorization, len(body))
         )
         return head + body, due
 
@@ -179,9 +191,10 @@ async def submit_all(
     seconds: float,
     first_seed: int,
     rate: float | None,
+    key: str = "",
 ) -> Submissions:
     started = time.perf_counter()
-    requests, answers = Requests(body, first_seed, seconds, rate), Answers()
+    requests, answers = Requests(body, first_seed, seconds, rate, key=key), Answers()
     await asyncio.gather(*(submit(port, requests, answers) for _ in range(clients)))
     seconds_taken = time.perf_counter() - started
     ids = [json.loads(body)["id"] for body in answers.accepted]
@@ -198,6 +211,7 @@ def main(arguments: Sequence[str]) -> None:
             seconds=float(seconds),
             first_seed=int(first_seed),
             rate=float(rate[0]) if rate else None,
+            key=os.environ.get("D4_API_KEY", ""),
         )
     )
     json.dump(asdict(submissions), sys.stdout)
