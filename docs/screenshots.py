@@ -24,10 +24,11 @@ from bench.gnns.example_gnn import run as make_gnn
 from bench.gnns.training import Training
 from d4explain.client.client import Client
 from d4explain.client.resources import Explanation
+from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.stack.embedded import embedded_stack
 
 IMAGES = Path(__file__).parent / "images"
-_COLOURS = 64  # of a picture; the pages have few
+_COLOURS = 256  # of a picture; the pages have few
 _WAIT_MS = 60_000
 _DENOISER = {"steps": 100}
 
@@ -39,7 +40,7 @@ def main() -> None:
     with _deployment(options.url) as url, Client(url) as client, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_chromium(), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1200, "height": 860})
-        question = next(one for one in client.explanations(kind="counterfactual") if _ended(one))
+        question = _telling(client)
         classes = next(one for one in client.explanations(kind="class") if _ended(one))
         trainings = client.jobs(gnn=question.gnn)
         training = next(job for job in trainings if job.kind == "train" and job.finished_at)
@@ -82,17 +83,33 @@ def _deployment(url: str | None) -> Iterator[str]:
 
 
 def _ask(client: Client, folder: Path) -> None:
-    """A question about graphs and one about a class."""
+    """Questions about single graphs and one about a class."""
     gnn = client.register_gnn("motifs", folder / "spec.json", folder / "weights.safetensors")
     reference = json.loads((folder / "reference.json").read_text())["graphs"]
     dataset = client.create_dataset("motifs", reference)
     graphs = json.loads((folder / "heldout.json").read_text())["graphs"]
     asked = [
-        client.explain_counterfactual(gnn, dataset, graphs, denoiser=_DENOISER),
+        *(
+            client.explain_counterfactual(gnn, dataset, [graph], denoiser=_DENOISER)
+            for graph in graphs
+        ),
         client.explain_class(gnn, dataset, 1, denoiser=_DENOISER),
     ]
     for explanation in asked:
         client.result(explanation)
+
+
+def _telling(client: Client) -> Explanation:
+    """An answer that adds and removes edges and is meaningful, or the newest one."""
+    ended = [one for one in client.explanations(kind="counterfactual") if _ended(one)]
+    for one in ended:
+        result = client.explanation(one.id).result
+        assert isinstance(result, CounterfactualResult)
+        best = (result.answers[0].counterfactuals or result.answers[0].minimal)[0]
+        actions = {edit.action for edit in best.edits}
+        if best.verdict == "meaningful" and len(actions) == 2:
+            return one
+    return ended[0]
 
 
 def _ended(explanation: Explanation) -> bool:

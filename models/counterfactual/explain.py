@@ -178,8 +178,8 @@ def _why_impossible(space: BaseEditSpace, goal: FlipGoal, rules: EditRules) -> s
         return "the rules leave no node pair that may be edited"
     if space.budget == 0:
         return (
-            f"the rules allow no edit: max_edits is {rules.max_edits} and max_ratio "
-            f"{rules.max_ratio:g} of {space.graph.edge_count} edges is less than one edit"
+            f"the rules allow no edit: max_ratio {rules.max_ratio:g} of "
+            f"{space.graph.edge_count} edges is less than one edit; allow a larger one"
         )
     return None
 

@@ -51,11 +51,7 @@ def test_no_page_has_serious_findings(
         if name == "ask":  # with a graph
             page.get_by_role("button", name="1. 3 nodes, 3 edges").click()
             expect(page.get_by_role("heading", name="Your graph")).to_be_visible()
-        violations = Axe().run(page).response["violations"]
-        serious = [found for found in violations if found["impact"] in SERIOUS]
-        findings[name] = [
-            (found["id"], [node["target"] for node in found["nodes"]][:3]) for found in serious
-        ]
+        findings[name] = serious_findings(page)
         context.close()
     assert not any(findings.values()), findings
 
@@ -172,6 +168,13 @@ def test_added_and_removed_edges_differ_without_colour(
     assert styles["added"][0] == styles["kept"][0] == "none"
     assert styles["removed"][0] != "none"
     assert len({width for _, width in styles.values()}) == 3
+
+
+def serious_findings(page: Page) -> list[tuple[str, list[str]]]:
+    """Rules of axe that the page breaks, and where."""
+    violations = Axe().run(page).response["violations"]
+    serious = [found for found in violations if found["impact"] in SERIOUS]
+    return [(found["id"], [node["target"] for node in found["nodes"]][:3]) for found in serious]
 
 
 def press_until(page: Page, name: str) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import httpx
 import pytest
@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from d4explain.contracts.scopes import Scope
 from store.access import api_keys
 from tests.browser.conftest import prepared, ring
+from tests.browser.test_accessibility import press_until, serious_findings
 from tests.browser.test_journeys import SLOW
 from tests.processes import opened_stack
 
@@ -77,6 +78,32 @@ def test_a_person_logs_in_makes_a_key_and_logs_out(page: Page, guarded: Guarded)
     expect(page.get_by_role("row", name="for the board")).to_be_visible(timeout=SLOW)
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_label("API key")).to_be_visible()
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_logging_in_and_keys_have_no_serious_findings_and_need_no_mouse(
+    browser: Browser, guarded: Guarded, colours: Literal["light", "dark"]
+) -> None:
+    context = browser.new_context(color_scheme=colours, bypass_csp=True)  # axe injects itself
+    page = context.new_page()
+    page.goto(f"{guarded.address}/settings")
+    expect(page.get_by_label("API key")).to_be_visible()
+    assert serious_findings(page) == []
+    press_until(page, "API key")
+    page.keyboard.type(guarded.admin)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Keys")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("button", name="Rotate").first).to_be_visible(timeout=SLOW)
+    assert serious_findings(page) == []
+    press_until(page, "Name")
+    page.keyboard.type(f"typed in {colours}")
+    press_until(page, "Make the key")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("shown once")).to_be_visible(timeout=SLOW)
+    press_until(page, "Log out")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("API key")).to_be_visible(timeout=SLOW)
+    context.close()
 
 
 def test_a_wrong_key_is_refused(page: Page, guarded: Guarded) -> None:

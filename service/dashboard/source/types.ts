@@ -282,7 +282,7 @@ export interface Denoiser {
   dataset: string;
   objective: string;
   state: string;
-  metrics: Record<string, unknown> | null;
+  job: Job;
   created_at: string;
 }
 

@@ -127,6 +127,7 @@ function AskGraph({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
   const [actions, setActions] = useState("both");
   const [aim, setAim] = useState("believable");
   const [maxEdits, setMaxEdits] = useState("");
+  const [maxShare, setMaxShare] = useState("30");
   const [connected, setConnected] = useState(false);
   const [quick, setQuick] = useState(false);
   const classifiesNodes = gnn.spec.task === "node";
@@ -167,10 +168,11 @@ function AskGraph({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
           actions,
           keep_connected: connected,
           ...(maxEdits === "" ? {} : { max_edits: Number(maxEdits) }),
+          ...(maxShare === "" ? {} : { max_ratio: Number(maxShare) / 100 }),
           ...constraintsOf(frozen),
         },
       },
-    [preview, gnn, dataset, node, target, aim, actions, connected, maxEdits, quick, frozen],
+    [preview, gnn, dataset, node, target, aim, actions, connected, maxEdits, maxShare, quick, frozen],
   );
 
   const onNode = (chosen: NodeId) => {
@@ -229,7 +231,11 @@ function AskGraph({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
               </label>
               <label>
                 Most edits
-                <input type="number" min="1" max="64" value={maxEdits} placeholder="30 % of the edges" onInput={(event) => setMaxEdits(event.currentTarget.value)} />
+                <input type="number" min="1" max="64" value={maxEdits} placeholder="any number" onInput={(event) => setMaxEdits(event.currentTarget.value)} />
+              </label>
+              <label>
+                At most this share of the edges, in percent
+                <input type="number" min="1" max="100" value={maxShare} placeholder="30" onInput={(event) => setMaxShare(event.currentTarget.value)} />
               </label>
               <label class="check">
                 <input type="checkbox" checked={connected} onChange={(event) => setConnected(event.currentTarget.checked)} /> keep the graph connected

@@ -83,18 +83,23 @@ function Versions({ name, current }: { name: string; current: string }) {
 
 function Denoisers({ gnn }: { gnn: string }) {
   const denoisers = useDocument<Page<Denoiser>>(`/v1/denoisers?gnn=${gnn}`);
+  const datasets = useDocument<Page<Dataset>>("/v1/datasets?limit=200");
+  const named = new Map(datasets.document?.items.map((one) => [one.id, `${one.name}@${one.version}`]));
   const items = denoisers.document?.items ?? [];
   if (items.length === 0) return null;
   return (
     <Card title="Denoisers">
-      <Table caption="Denoisers" head={["Denoiser", "Objective", "Reference set", "State", "Created"]}>
+      <Table caption="Denoisers" head={["Denoiser", "Objective", "Reference set", "State", "Training", "Created"]}>
         {items.map((denoiser) => (
           <tr key={denoiser.id}>
             <th scope="row">{denoiser.id}</th>
             <td>{denoiser.objective}</td>
-            <td>{denoiser.dataset}</td>
+            <td>{named.get(denoiser.dataset) ?? denoiser.dataset}</td>
             <td>
               <State state={denoiser.state} />
+            </td>
+            <td>
+              <PageLink to={`/jobs/${denoiser.job.id}`}>curves</PageLink>
             </td>
             <td>{timeAgo(denoiser.created_at)}</td>
           </tr>
@@ -111,6 +116,11 @@ function Explanations({ gnn }: { gnn: Gnn }) {
   return (
     <Card title="Explanations">
       <ExplanationTable explanations={explanations.document.items} gnns={[gnn]} datasets={datasets.document?.items ?? []} />
+      {explanations.document.next_cursor !== null && (
+        <p>
+          <PageLink to={`/explanations?gnn=${gnn.id}`}>All explanations of this GNN</PageLink>
+        </p>
+      )}
     </Card>
   );
 }

@@ -117,8 +117,8 @@ function Trends({ explanations }: { explanations: Explanation[] }) {
   return (
     <Card title={`Validity and transfer, last ${plural(ended.length, "final answer")}`}>
       <div class="plots">
-        <LinePlot series={{ name: "flip rate", points: flips }} range={[0, 1]} label={`Flip rate over time, last ${percent(flips.at(-1)?.[1] ?? 0)}`} />
-        <LinePlot series={{ name: "transfer ratio", points: transfers }} range={[0, 1]} label="Share of judged answers that most judges share, over time" />
+        <LinePlot dots series={{ name: "flip rate", points: flips }} range={[0, 1]} label={`Flip rate over time, last ${percent(flips.at(-1)?.[1] ?? 0)}`} />
+        <LinePlot dots series={{ name: "transfer ratio", points: transfers }} range={[0, 1]} label="Share of judged answers that most judges share, over time" />
       </div>
       <p class="muted">
         Flip rate: the share of an explanation's graphs that have a counterfactual; {percent(mean(flips))} on average. Transfer ratio: the share

@@ -9,18 +9,16 @@ const WIDTH = 320;
 const HEIGHT = 96;
 
 // Lines over a common horizontal axis; each series has its own vertical range.
-export function LinePlot(props: { series: Series; label: string; range?: [number, number] }) {
+export function LinePlot(props: { series: Series; label: string; range?: [number, number]; dots?: boolean }) {
   const { points } = props.series;
-  if (points.length < 2) return null;
+  if (points.length < (props.dots ? 1 : 2)) return null;
   const xs = points.map(([x]) => x);
   const ys = points.map(([, y]) => y);
   const [low, high] = props.range ?? [Math.min(...ys), Math.max(...ys)];
   const first = Math.min(...xs);
   const scaleX = (WIDTH - 8) / Math.max(Math.max(...xs) - first, 1e-9);
   const scaleY = (HEIGHT - 12) / Math.max(high - low, 1e-9);
-  const line = points
-    .map(([x, y]) => `${(4 + (x - first) * scaleX).toFixed(1)},${(HEIGHT - 6 - (y - low) * scaleY).toFixed(1)}`)
-    .join(" ");
+  const places = points.map(([x, y]) => [(4 + (x - first) * scaleX).toFixed(1), (HEIGHT - 6 - (y - low) * scaleY).toFixed(1)] as const);
   const last = ys[ys.length - 1] ?? 0;
   return (
     <figure class="plot">
@@ -29,7 +27,8 @@ export function LinePlot(props: { series: Series; label: string; range?: [number
       </figcaption>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={props.label}>
         <line class="axis" x1="4" y1={HEIGHT - 6} x2={WIDTH - 4} y2={HEIGHT - 6} />
-        <polyline class="curve" points={line} />
+        <polyline class="curve" points={places.map((place) => place.join()).join(" ")} />
+        {props.dots && places.map(([x, y]) => <circle key={`${x} ${y}`} class="mark" cx={x} cy={y} r="3" />)}
       </svg>
       <span class="muted small">
         {short(low)} to {short(high)}
