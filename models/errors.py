@@ -53,3 +53,13 @@ class NothingToLearnError(RefusedError):
         super().__init__(
             f"the explainer {explainer!r} cannot learn from {graphs} reference graphs: {lack}"
         )
+
+
+class NoEdgeAttributesError(RefusedError):
+    """The class explainer builds graphs without edge attributes, which the GNN needs."""
+
+    def __init__(self, explainer: str) -> None:
+        super().__init__(
+            f"the explainer {explainer!r} builds edges without attributes, and this GNN reads "
+            "them; use 'd4' or 'mined'"
+        )

@@ -357,7 +357,10 @@ class ClassIn(Body):
         "d4",
         description="`d4`: patterns by evidence, from the denoiser and from the data. `d4-paper`: "
         "the D4Explainer paper's Algorithm 1, which goes by the confidence of graphs standing "
-        "alone, and, unless `denoiser` names another, its recipe.",
+        "alone, and, unless `denoiser` names another, its recipe. `mined`: the patterns of `d4` "
+        "from the data alone. `xgnn`: a policy that learns to build graphs of which the GNN is "
+        "sure. `hill-climbing`: single toggles of random graphs; `steps` at most. The last three "
+        "need no `denoiser` and are at once; `xgnn` and `hill-climbing` go by confidence alone.",
     )
     seed: Seed = 0
     time_budget: Seconds | None = Field(None, description="Seconds for the whole job.")

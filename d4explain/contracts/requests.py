@@ -31,7 +31,8 @@ PLAIN_EXPLAINERS: tuple[PlainExplainer, ...] = get_args(PlainExplainer)
 NO_GRADIENTS: tuple[PlainExplainer, ...] = ("greedy", "random", "pgm-explainer")
 # Our search with a denoiser, the paper's sampler, our search without a denoiser, or a plain one.
 Explainer = Literal["d4", "d4-paper", "search", PlainExplainer]
-ClassExplainer = Literal["d4", "d4-paper"]
+# Patterns by evidence, with or without a denoiser (`mined`), and graphs by confidence alone.
+ClassExplainer = Literal["d4", "d4-paper", "mined", "xgnn", "hill-climbing"]
 # Fewest edits; or fewest that also convince witnesses and look like the reference set; or both.
 Aim = Literal["believable", "minimal", "both"]
 _OLD_SAMPLERS = {"guided": "d4", "paper": "d4-paper"}

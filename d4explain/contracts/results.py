@@ -261,10 +261,10 @@ class ClassExample(Document):
         ),
     ]
     found_by: Annotated[
-        list[Literal["denoiser", "data"]],
+        list[Literal["denoiser", "data", "generator"]],
         Field(
             description="`denoiser`: a chain of the diffusion model visited it. `data`: mined from "
-            "reference graphs."
+            "reference graphs. `generator`: built by `xgnn` or `hill-climbing`."
         ),
     ]
     chain: Annotated[

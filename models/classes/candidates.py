@@ -17,7 +17,7 @@ from models.classes.reference_graphs import ReferenceGraphs
 from models.classes.variants import are_variants
 from models.graphs.connectivity import component_counts
 
-Source = Literal["denoiser", "data"]
+Source = Literal["denoiser", "data", "generator"]
 
 _MOST_MINED = 12  # nodes; larger patterns come from the denoiser alone
 _SCREENED_GRAPHS = 16  # class graphs in which every visited graph is searched

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from models.classes.regularisers import Regulariser, regularisers_for
 
-Sampler = Literal["guided", "paper"]
+# Patterns by evidence, the paper's Algorithm 1, or graphs by the GNN's confidence in them alone.
+Sampler = Literal["guided", "paper", "xgnn", "hill-climbing"]
+ALONE: tuple[Sampler, ...] = ("xgnn", "hill-climbing")  # without a denoiser
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,8 @@ class ClassConfig:
             raise ValueError(f"chains, candidates and steps must be at least 1, got {self}")
         if self.nodes is not None and self.nodes < 1:
             raise ValueError(f"nodes must be at least 1, got {self.nodes}")
-        if self.sampler not in ("guided", "paper"):
-            raise ValueError(f"sampler must be 'guided' or 'paper', got {self.sampler!r}")
+        if self.sampler not in get_args(Sampler):
+            raise ValueError(f"sampler must be one of {get_args(Sampler)}, got {self.sampler!r}")
         if self.repeats and self.sampler != "paper":
             raise ValueError(f"repeats needs the sampler 'paper', got {self.sampler!r}")
 

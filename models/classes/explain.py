@@ -4,7 +4,7 @@ The sampler `guided` takes candidates from reverse chains of the denoiser, in wh
 graphs inside graphs of other classes, and from the reference graphs. It measures them on reference
 graphs that took no part in the search, and keeps those whose contrast and effect are positive.
 The sampler `paper` is Algorithm 1 of D4Explainer: the GNN judges graphs standing alone, and all of
-them are answers.
+them are answers. The samplers of `models.classes.alone` do so without a denoiser.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from torch import Tensor
 
 from d4explain.gnn.graphs import Graph, from_dense, to_dense
 from d4explain.gnn.network import Gnn, predict
+from models.classes.alone.build import build_alone
 from models.classes.candidates import Candidate, Source, shortlisted
-from models.classes.config import ClassConfig
+from models.classes.config import ALONE, ClassConfig
 from models.classes.effects import EffectMeter, class_log_odds
 from models.classes.evidence import Evidence, EvidenceMeter
 from models.classes.node_features import ClassParts
@@ -92,6 +93,7 @@ def explain_class(
         return ClassExplanation([], reason, True, reference)
     parts = ClassParts(reference.search.in_class.graphs, generator)
     sizes = _sizes(parts) if config.nodes is None else (config.nodes,)
+    per_chain = [sizes[chain % len(sizes)] for chain in range(config.chains)]
     chains, pool = None, None
     if denoiser is not None:
         chains = Chains(
@@ -104,7 +106,6 @@ def explain_class(
             generator=generator,
             device=device,
         )
-        per_chain = [sizes[chain % len(sizes)] for chain in range(config.chains)]
         pool = chains.run(
             per_chain, config.steps, should_stop, lambda step: on_step(step, config.steps)
         )
@@ -114,6 +115,20 @@ def explain_class(
     if config.sampler == "paper":
         found = _all_visited(pool, meter)
         reason = "the sampling was stopped before its first step"
+    elif config.sampler in ALONE:
+        built = build_alone(
+            gnn,
+            config,
+            parts,
+            reference.search.in_class.graphs,
+            sizes=per_chain,
+            generator=generator,
+            device=device,
+            should_stop=should_stop,
+            on_step=lambda step: on_step(step, len(per_chain)),
+        )
+        found = [_Found(graph, ("generator",), None, meter.measure(graph)) for graph in built]
+        reason = "the sampling was stopped before its first graph"
     elif totals.elsewhere:
         quick = EffectMeter(
             gnn, label, reference.search, generator=generator, device=device, is_quick=True
@@ -127,7 +142,7 @@ def explain_class(
         found = []
         reason = f"the GNN gives every reference graph class {label}: nothing is rarer elsewhere"
     patterns = _patterns(gnn, found, pool, chains, device)
-    if config.sampler == "paper":
+    if config.sampler != "guided":
         patterns.sort(key=lambda one: -float(one.probabilities[label]))
     return ClassExplanation(patterns, None if patterns else reason, apart, reference)
 

@@ -9,8 +9,9 @@ from d4explain.contracts.requests import (
     Explainer,
 )
 from service.http.faults import reject, shown
-from service.schemas import CounterfactualIn
+from service.schemas import ClassIn, CounterfactualIn
 from store.catalogue.black_boxes import is_black_box
+from store.catalogue.gnns import edge_features
 from store.database.tables import Gnn
 
 _ADDS = ("greedy", "random")  # of the plain explainers; the others remove edges only
@@ -47,4 +48,27 @@ def check_explainer(body: CounterfactualIn, gnn: Gnn) -> None:
         reject(
             "/constraints/actions",
             f"is 'add'; the explainer '{name}' only removes edges",
+        )
+
+
+def check_class_explainer(body: ClassIn, gnn: Gnn) -> None:
+    """Rejects settings of the denoiser's chains for explainers without one."""
+    name = body.explainer
+    if needs_denoiser(name):
+        return
+    settings = {"regularisers": body.regularisers, "candidates": body.candidates}
+    if name != "hill-climbing":
+        settings["steps"] = body.steps
+    for field, value in settings.items():
+        if value:
+            reject(
+                f"/{field}",
+                f"is for chains of a denoiser; the explainer '{name}' has none. Omit it, or set "
+                "`explainer` to 'd4' or 'd4-paper'",
+            )
+    if name in ("xgnn", "hill-climbing") and edge_features(gnn):
+        reject(
+            "/explainer",
+            f"is '{name}', which builds edges without attributes; {gnn.id} reads "
+            f"{edge_features(gnn)} per edge. Use 'd4' or 'mined'",
         )

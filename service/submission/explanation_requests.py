@@ -23,7 +23,7 @@ from service.graph_io.unread_attributes import InputWarnings
 from service.http.faults import Faults, kind_of, reject, shown
 from service.schemas import ClassIn, ConstraintsIn, CounterfactualIn, PredictionsIn
 from service.submission.cost_estimates import check_affordable
-from service.submission.explainers import check_explainer, searches
+from service.submission.explainers import check_class_explainer, check_explainer, searches
 from service.submission.judges import resolved_aim, why_no_witnesses
 from service.submission.node_requests import (
     NodeNumbers,
@@ -115,6 +115,7 @@ def class_request(body: ClassIn, gnn: Gnn) -> ClassRequest:
             f"{gnn.id} is behind a URL; class explanations need a GNN with weights, because they "
             "classify the whole dataset",
         )
+    check_class_explainer(body, gnn)
     fields = body.model_dump(include=set(ClassRequest.model_fields))
     return ClassRequest.model_validate(
         {**fields, "target_class": class_number(body.target_class, gnn)}

@@ -26,7 +26,13 @@ SAMPLERS: dict[ExplainerName, Sampler] = {
     "search": "guided",  # without a denoiser
     **dict.fromkeys(PLAIN_EXPLAINERS, "explainer"),
 }
-CLASS_SAMPLERS: dict[ClassExplainer, ClassSampler] = {"d4": "guided", "d4-paper": "paper"}
+CLASS_SAMPLERS: dict[ClassExplainer, ClassSampler] = {
+    "d4": "guided",
+    "d4-paper": "paper",
+    "mined": "guided",  # without a denoiser
+    "xgnn": "xgnn",
+    "hill-climbing": "hill-climbing",
+}
 # A trained explainer is reused for the same GNN and reference set, so requests do not seed it.
 _TRAINING_SEED = 0
 

@@ -153,7 +153,7 @@ export interface ClassExample {
   effect: { mean: number; inserted: Change | null; broken: Change | null };
   confidence: number | null;
   confidence_alone: number;
-  found_by: ("denoiser" | "data")[];
+  found_by: ("denoiser" | "data" | "generator")[];
   chain: { step: number; graph: Graph }[];
   occurrences: { graph: number; nodes: number[]; shown: Graph | null }[];
   node: NodeId | null;

@@ -159,3 +159,38 @@ def test_an_answer_without_importances_says_so(api: Any, post: Callable[..., Any
     drawn = api.client.get(f"/v1/explanations/{explanation['id']}", params={"format": "factual"})
     assert drawn.status_code == 409
     assert "no importances of edges" in drawn.text
+
+
+@pytest.mark.parametrize("name", ["mined", "xgnn", "hill-climbing"])
+def test_a_class_is_explained_without_a_denoiser(
+    api: Any, inputs: dict[str, str], name: str
+) -> None:
+    asked = {"kind": "class", **inputs, "target_class": 1, "explainer": name, "node_count": 4}
+    posted = api.client.post("/v1/explanations", json={**asked, "example_count": 2})
+    assert posted.status_code == 202, posted.text
+    assert posted.json()["denoiser"] is None
+    result = explained(api, posted)["result"]
+    assert result["receipt"]["config"]["explainer"] == name
+    for example in result["examples"]:
+        assert example["found_by"] == (["data"] if name == "mined" else ["generator"])
+        assert example["denoiser_likelihood"] is None
+    assert name == "mined" or len(result["examples"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"regularisers": {"size": 1}}, "/regularisers"),
+        ({"candidates": 5}, "/candidates"),
+        ({"steps": 5}, "/steps"),
+        ({"denoiser": {"steps": 5}}, "/denoiser"),
+    ],
+)
+def test_settings_of_a_denoiser_are_refused_without_one(
+    api: Any, inputs: dict[str, str], body: dict[str, Any], pointer: str
+) -> None:
+    asked = {"kind": "class", **inputs, "target_class": 1, "explainer": "xgnn"}
+    answer = api.client.post("/v1/explanations", json={**asked, **body})
+    assert answer.status_code == 422
+    assert pointer in answer.text
+    assert "'xgnn'" in answer.text

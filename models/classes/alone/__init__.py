@@ -1,0 +1,1 @@
+"""Class explainers that build graphs by the GNN's confidence in them alone, without a denoiser."""
