@@ -35,6 +35,7 @@ from bench.explainers.sanity import DATASETS as SANITY_DATASETS
 from bench.explainers.sanity import KEYS as SANITY_KEYS
 from bench.explainers.sanity import sanity_row
 from bench.explainers.tables import run_time, table_1, table_2, verdicts
+from bench.global_counterfactuals.comparison import SOURCE_CLASSES, measure_global
 from bench.gnns.recipes import SECONDS
 from bench.gnns.target_gnns import TargetGnn, load_target_gnn
 from bench.gnns.training import show_epochs
@@ -48,6 +49,7 @@ from bench.report.tables import (
     believability_table,
     class_tables,
     counterfactual_tables,
+    global_table,
     gnn_table,
     judge_table,
     paired_table,
@@ -66,6 +68,7 @@ from bench.typicality.comparison import DATASETS as TYPICALITY_DATASETS
 from bench.typicality.comparison import measure_typicality
 from models.diffusion.paper.recipe import PRINTED_SIZES
 from models.explainers.catalogue import EXPLAINERS, ExplainerName
+from models.global_counterfactuals.config import GlobalConfig
 
 TableSets = Annotated[
     list[str] | None, typer.Option("--dataset", help="repeatable; default: the paper's eight")
@@ -530,6 +533,35 @@ def typicality(
                 console.print(f"[red]{error}[/]")
                 raise typer.Exit(2) from None
     console.print(typicality_table(rows))
+    write_rows(context, rows, json_file, save)
+
+
+@app.command("global")
+def global_counterfactuals(
+    context: typer.Context,
+    *,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="repeatable; default: mutagenicity, nci1, proteins")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="counterfactuals")] = 10,
+    radius: Annotated[float, typer.Option(help="largest cost per node and edge")] = 0.1,
+    starts: Annotated[int, typer.Option(min=1, help="starts of each counterfactual")] = 6,
+    seed: Seed = 0,
+    json_file: Json = None,
+    save: Save = False,
+) -> None:
+    """Measure how much of a class a few counterfactuals cover."""
+    rows = []
+    for name in _select(dataset, list(SOURCE_CLASSES), "data set"):
+        config = GlobalConfig(SOURCE_CLASSES[name], count=count, radius=radius, seeds=starts)
+        with show_progress() as on_progress:
+            try:
+                row = measure_global(_task(name, seed), config, seed=seed, on_progress=on_progress)
+            except DataError as error:
+                console.print(f"[red]{error}[/]")
+                raise typer.Exit(2) from None
+        rows.append(row)
+    console.print(global_table(rows))
     write_rows(context, rows, json_file, save)
 
 

@@ -12,8 +12,9 @@ from bench.report.class_tables import class_tables
 from bench.report.cost_table import cost_table
 from bench.report.markdown import table
 from bench.report.missed_targets import is_post_hoc
-from bench.report.paper_figures import CF_ACC_AUC, GNN_ACCURACY
+from bench.report.paper_figures import CF_ACC_AUC, GLOBAL_COVERAGE, GNN_ACCURACY
 from bench.report.results_store import COMMANDS, Results
+from bench.report.tables import GLOBAL_COLUMNS
 from bench.report.targets.counterfactual import excess_mmd
 from bench.report.targets.verdict import TargetKey, Verdict, count_verdicts
 from bench.report.verdict_tables import verdict_table
@@ -30,6 +31,7 @@ TITLES = {
     "classes": "Class explanations",
     "robustness": "Robustness",
     "typicality": "Typicality",
+    "global": "Global counterfactuals",
     "speed": "Speed",
 }
 _GNN_COLUMNS = {
@@ -322,6 +324,15 @@ def _typicality_tables(results: Results) -> list[str]:
     return [table(rows, _TYPICALITY_COLUMNS)]
 
 
+def _global_tables(results: Results) -> list[str]:
+    rows = [
+        {**row, "gcf": GLOBAL_COVERAGE.get(row["dataset"]), "first": row["curve"][0]}
+        for row in results.rows("global")
+        if row["curve"]
+    ]
+    return [table(rows, GLOBAL_COLUMNS)]
+
+
 def _speed_tables(results: Results) -> list[str]:
     """The first table of each speed benchmark; the others stay in the JSON."""
     tables = []
@@ -345,5 +356,6 @@ _TABLES = {
     "classes": class_tables,
     "robustness": _robustness_tables,
     "typicality": _typicality_tables,
+    "global": _global_tables,
     "speed": _speed_tables,
 }

@@ -21,6 +21,7 @@ COMMANDS = (
     "classes",
     "robustness",
     "typicality",
+    "global",
     "speed",
 )
 

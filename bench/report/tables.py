@@ -50,6 +50,22 @@ _CLASS_COLUMNS = {
     "seconds": "CPU s",
 }
 
+GLOBAL_COLUMNS = {
+    "dataset": "data set",
+    "source_class": "class",
+    "test_accuracy": "GNN test accuracy",
+    "asked": "graphs of the class",
+    "too_large": "too large",
+    "count": "counterfactuals",
+    "radius": "radius",
+    "coverage": "coverage",
+    "gcf": "GCFExplainer",
+    "first": "coverage of the first",
+    "median_distance": "median distance",
+    "mean_cost": "mean edits of covered",
+    "cpu_seconds": "CPU s",
+    "evaluations": "GNN evaluations",
+}
 _TYPICALITY_COLUMNS = {
     "calibration": "calibration",
     "ranked": "third part",
@@ -202,6 +218,16 @@ def robustness_table(rows: Sequence[RobustnessRow]) -> Table:
         table.add_row(method, *(_cell(row.top_k_accuracy) for row in method_rows), _cell(flips))
     unchanged = [row.kept for row in rows if row.method == first.method]
     table.add_row("share with unchanged class", *map(_cell, unchanged), "")
+    return table
+
+
+def global_table(rows: Sequence[dict[str, Any]]) -> Table:
+    table = Table(title="Graphs of a class near to one of a few counterfactuals")
+    measured = [name for name in GLOBAL_COLUMNS if name not in {"gcf", "first"}]
+    for name in measured:
+        table.add_column(GLOBAL_COLUMNS[name], justify="right")
+    for row in rows:
+        table.add_row(*(_cell(row[name]) for name in measured))
     return table
 
 

@@ -9,6 +9,7 @@ from bench.report.results_store import NOT_MEASURED, Results
 from bench.report.targets.believable import believable_verdicts
 from bench.report.targets.classes import class_verdicts
 from bench.report.targets.counterfactual import counterfactual_verdicts
+from bench.report.targets.global_counterfactuals import global_verdicts
 from bench.report.targets.robustness import robustness_verdicts
 from bench.report.targets.typicality import typicality_verdicts
 from bench.report.targets.verdict import TOLERANCE, Verdict, format_pair
@@ -24,6 +25,7 @@ def evaluate_targets(results: Results) -> list[Verdict]:
         *class_verdicts(results),
         *robustness_verdicts(results),
         *typicality_verdicts(results),
+        *global_verdicts(results),
         *_speed_verdicts(results),
     ]
 

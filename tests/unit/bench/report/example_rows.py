@@ -50,6 +50,16 @@ def typicality_row(dataset: str, uniform_splits: int) -> dict[str, Any]:
     }
 
 
+def global_row(dataset: str, coverage: float, *, count: int = 10) -> dict[str, Any]:
+    return {
+        **{"dataset": dataset, "source_class": 0, "test_accuracy": 0.8, "asked": 100},
+        **{"too_large": 1, "count": count, "radius": 0.1, "coverage": coverage},
+        **{"curve": [0.05, coverage], "by_radius": {"0.1": coverage}, "median_distance": None},
+        **{"mean_cost": 5.0, "cpu_seconds": 60.0, "evaluations": 500},
+        **ORIGIN,
+    }
+
+
 def speed_row(name: str, **figures: float | None) -> dict[str, Any]:
     table = {"title": "by hand", "columns": ["N", "ms"], "rows": [["thirty", 0.123456], [50, 2e9]]}
     return {"dataset": name, **figures, "tables": [table], "short": True, **ORIGIN}
@@ -139,5 +149,6 @@ def rows_of_every_command() -> dict[str, list[dict[str, Any]]]:
             *robustness_rows("greedy", 1.0, 0.5, 0.4),
         ],
         "typicality": [typicality_row("nci1", 19)],
+        "global": [global_row("nci1", 0.3)],
         "speed": [speed_row("mmd", mmd_speedup=50.0, plain_ms=2500.0)],
     }

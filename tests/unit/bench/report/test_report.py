@@ -177,7 +177,8 @@ def test_missing_results_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     missing = (
         "counterfactuals, believable answers, explainers on known motifs, "
         "explainers in the paper's tables, the paper's training over its steps, "
-        "sizes of the paper's network, class explanations, robustness, typicality, speed"
+        "sizes of the paper's network, class explanations, robustness, typicality, "
+        "global counterfactuals, speed"
     )
     assert f"No saved results for: {missing}." in text
     assert sorted(file.name for file in Path("docs/plots").iterdir()) == ["gnn-accuracy.svg"]

@@ -1,0 +1,1 @@
+"""Coverage of a class by a few counterfactuals; start with `comparison`."""
