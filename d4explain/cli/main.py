@@ -1,4 +1,4 @@
-"""The command line; each command has its own module in `d4explain.cli.commands`."""
+"""The command line; each command has its own module in a room of `d4explain.cli.commands`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from d4explain.cli.output.terminal import messages, print_line
 from d4explain.contracts.errors import DomainError
 from d4explain.errors import D4Error
 
-COMMANDS = (
-    "up", "demo", "doctor", "export", "register", "gnns", "datasets", "upload", "denoisers",
-    "predict", "explain", "explanations", "jobs", "webhooks", "metadata", "holds", "quotas",
-    "retention", "verify", "signing-keys", "audit-log", "keys", "links", "mlflow",
-)  # fmt: skip
+_ROOMS = {  # folder of `d4explain.cli.commands`: the commands in it
+    "local": ("up", "demo", "doctor"),
+    "inputs": ("export", "register", "gnns", "datasets", "upload", "denoisers", "mlflow"),
+    "answers": ("predict", "explain", "explanations", "jobs", "metadata", "links", "verify"),
+    "administration": (
+        "keys", "webhooks", "holds", "quotas", "retention", "signing-keys", "audit-log",
+    ),
+}  # fmt: skip
+COMMANDS = {name: room for room, names in _ROOMS.items() for name in names}
 PROGRAM = "d4explain"
 
 
@@ -48,7 +52,7 @@ def command_app(arguments: Sequence[str] = ()) -> typer.Typer:
     app.callback()(_general_options)
     for name in requested or COMMANDS:
         attribute = name.replace("-", "_")
-        module = import_module(f"d4explain.cli.commands.{attribute}")
+        module = import_module(f"d4explain.cli.commands.{COMMANDS[name]}.{attribute}")
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:

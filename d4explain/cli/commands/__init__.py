@@ -1,1 +1,1 @@
-"""One module per command of `d4explain`."""
+"""One module per command of `d4explain`, in rooms by what a command is about."""

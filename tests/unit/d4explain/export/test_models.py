@@ -37,7 +37,7 @@ from torch_geometric.nn import (
 )
 from torch_geometric.utils import degree, to_dense_batch
 
-from d4explain.cli.commands.export import export as export_command
+from d4explain.cli.commands.inputs.export import export as export_command
 from d4explain.contracts.gnn_spec import parse_spec
 from d4explain.errors import CommandError
 from d4explain.export.comparison import compare

@@ -1,0 +1,1 @@
+"""Commands for admins: keys, webhooks, the life of data and the audit log."""

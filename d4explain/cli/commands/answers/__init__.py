@@ -1,0 +1,1 @@
+"""Commands about explanations, predictions and their jobs."""

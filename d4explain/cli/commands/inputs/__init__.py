@@ -1,0 +1,1 @@
+"""Commands about what explanations need: GNNs, reference sets and denoisers."""

@@ -1,0 +1,1 @@
+"""Commands about this machine: the whole stack, its check and its demonstration."""
