@@ -90,10 +90,11 @@ ROUTERS = [
 # What pages of listed sites may send and read, besides what every page may.
 _REQUEST_HEADERS = (
     "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID", "Prefer",
+    "traceparent", "X-Request-ID",
 )  # fmt: skip
 _RESPONSE_HEADERS = (
     "ETag", "Idempotency-Replayed", "Link", "Location", "Preference-Applied", "Retry-After",
-    "WWW-Authenticate",
+    "WWW-Authenticate", "X-Request-ID",
 )  # fmt: skip
 _GRAPH_PATH_ENDS = ("/predictions", "/graph-previews", ":explain")
 _GRAPH_PATHS = frozenset({"/v1/datasets", "/v1/explanations"})

@@ -45,18 +45,14 @@ class Chart:
     maximum: float | None = None
 
 
-def _rate(series: str, where: str) -> str:
-    """Per second. Every API shows the figures of the deployment: `max` counts them once."""
-    return f"max without (instance) (rate({series}{{{where}}}[$__rate_interval]))"
-
-
 def _hourly(series: str, where: str) -> str:
+    """Every API shows the figures of the deployment: `max` counts them once."""
     return f"max without (instance) (increase({series}{{{where}}}[1h]))"
 
 
 def _quantile(level: float, series: str, by: str, where: str) -> str:
-    """Of what was observed in the time range of a point."""
-    return f"histogram_quantile({level}, sum by ({by}, le) ({_rate(series + '_bucket', where)}))"
+    """Of what was observed in the last hour: there may be minutes between two jobs."""
+    return f"histogram_quantile({level}, sum by ({by}, le) ({_hourly(series + '_bucket', where)}))"
 
 
 SERVICE = (
@@ -112,14 +108,14 @@ JOBS = (
     ),
     Chart(
         "Seconds of jobs, median",
-        "By kind of job and phase.",
+        "Of jobs that ended in the last hour, by kind and phase.",
         [Line(_quantile(0.5, "d4_job_seconds", "kind, phase", _DEPLOYMENT), "{{kind}} {{phase}}")],
         unit="s",
         width=12,
     ),
     Chart(
         "Seconds of jobs, 95 %",
-        "By kind of job and phase.",
+        "Of jobs that ended in the last hour, by kind and phase.",
         [Line(_quantile(0.95, "d4_job_seconds", "kind, phase", _DEPLOYMENT), "{{kind}} {{phase}}")],
         unit="s",
         width=12,
@@ -200,7 +196,7 @@ ANSWERS = (
     ),
     Chart(
         "Edits, median and 95 %",
-        "Edits of the best counterfactual of each graph.",
+        "Edits of the best counterfactuals of the last hour.",
         [
             Line(
                 _quantile(level, "d4_edits", "gnn, version", _MODELS),
@@ -211,7 +207,7 @@ ANSWERS = (
     ),
     Chart(
         "Typicality, median",
-        "0: no reference graph is as unusual. Real graphs have a median of 0.5.",
+        "Of the best counterfactuals of the last hour. 0: no reference graph is as unusual.",
         [Line(_quantile(0.5, "d4_typicality", "gnn, version", _MODELS), "{{gnn}} {{version}}")],
         maximum=1,
     ),

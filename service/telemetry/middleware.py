@@ -37,7 +37,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-_DEBUG_PATHS = {"/livez", "/readyz", "/metrics"}
+_DEBUG_PATHS = {"/livez", "/readyz", "/metrics", "/v1/metrics"}
 
 
 class RequestMetrics:
