@@ -82,6 +82,23 @@ def test_ask_view_undo_freeze_ask_again_and_download(page: Page, address: str, t
     assert frozen not in [part.strip() for part in added.inner_text().split("\t")[1].split("–")]  # noqa: RUF001
 
 
+def test_a_provisional_answer_is_watched_until_the_final_one(page: Page, address: str) -> None:
+    body = {"kind": "counterfactual", "gnn": "edges", "dataset": "rings", "graph": ring(5)}
+    body |= {"aim": "minimal", "judges": "none"}
+    body |= {"denoiser": {"steps": 60, "hidden": 8, "blocks": 1, "seed": 5}}
+    posted = httpx.post(f"{address}/v1/explanations", json=body).json()
+    page.goto(f"{address}/explanations/{posted['id']}")
+    expect(page.get_by_text("Provisional answer, found by search.")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("becomes class 1")).to_be_visible()
+    expect(page.get_by_text("The final answer is on its way")).to_be_visible()
+    expect(page.get_by_text("Provisional answer")).to_have_count(0, timeout=2 * SLOW)
+    expect(page.get_by_text("The final answer is on its way")).to_have_count(0)
+    expect(page.get_by_text("becomes class 1")).to_be_visible()
+    page.get_by_role("link", name="job", exact=True).click()
+    expect(page.get_by_role("row", name="provisional answer")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("row", name="waiting for a training").first).to_be_visible()
+
+
 def test_a_registered_gnn_is_probed_and_then_asked(
     page: Page, address: str, gnn_files: tuple[Path, Path]
 ):

@@ -1,6 +1,6 @@
 // One explanation: its progress, and its newest answer in the viewer or the class gallery.
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { mayDo, post, type Problem } from "../api";
 import { gnnLabel, timeAgo } from "../format";
 import { useDocument } from "../loading";
@@ -12,14 +12,24 @@ import { Viewer } from "../parts/viewer";
 import type { Dataset, Explanation, Gnn, Job } from "../types";
 
 export function ExplanationPage({ id, query }: { id: string; query: URLSearchParams }) {
+  // Until the first answer. Afterwards only the job is asked: answers can be large.
   const explanation = useDocument<Explanation>(`/v1/explanations/${id}`, (found) =>
-    found.job.finished_at === null ? 2 : null,
+    found.job.finished_at === null && found.result_stage === null ? 2 : null,
   );
+  const isImproving = explanation.document?.job.finished_at === null && explanation.document.result_stage !== null;
+  const followed = useDocument<Job>(isImproving ? `/v1/jobs/${explanation.document?.job.id}` : null, (found) =>
+    found.finished_at === null ? 2 : null,
+  );
+  const hasEnded = isImproving && followed.document != null && followed.document.finished_at !== null;
+  useEffect(() => {
+    if (hasEnded) explanation.reload();
+  }, [hasEnded]);
   const gnn = useDocument<Gnn>(explanation.document ? `/v1/gnns/${explanation.document.gnn}` : null);
   const dataset = useDocument<Dataset>(explanation.document ? `/v1/datasets/${explanation.document.dataset}` : null);
   const [failure, setFailure] = useState<Problem>();
   const one = explanation.document;
   if (one === undefined) return explanation.problem ? <ProblemBox problem={explanation.problem} /> : <Loading />;
+  const job = followed.document ?? one.job;
   const cancel = () => post<Job>(`/v1/jobs/${one.job.id}/cancel`).then(explanation.reload, setFailure);
   const retry = () => post<Job>(`/v1/jobs/${one.job.id}/retry`).then((job) => navigate(`/jobs/${job.id}`), setFailure);
   const result = one.result;
@@ -42,7 +52,7 @@ export function ExplanationPage({ id, query }: { id: string; query: URLSearchPar
       )}
       {one.job.finished_at === null && (
         <Card title={one.result_stage === "provisional" ? "The final answer is on its way" : "In progress"}>
-          <JobProgress job={one.job} />
+          <JobProgress job={job} />
         </Card>
       )}
       <p class="actions">

@@ -19,17 +19,16 @@ export function ExplanationTable(props: {
   const byId = new Map(props.gnns.map((gnn) => [gnn.id, gnn]));
   const sets = new Map(props.datasets.map((dataset) => [dataset.id, `${dataset.name}@${dataset.version}`]));
   return (
-    <Table caption="Explanations" head={["Explanation", "Kind", "GNN", "Data set", "State", "Verdicts", "Flip rate", "Created"]}>
+    <Table caption="Explanations" head={["Explanation", "State", "Verdicts", "GNN", "Data set", "Flip rate", "Created"]}>
       {props.explanations.map((one) => (
         <tr key={one.id}>
           <th scope="row">
-            <PageLink to={`/explanations/${one.id}`}>{one.id}</PageLink>
+            <PageLink to={`/explanations/${one.id}`}>
+              <span title={one.id}>
+                {one.kind === "class" ? "Class" : "Counterfactual"} …{one.id.slice(-6)}
+              </span>
+            </PageLink>
           </th>
-          <td>{one.kind}</td>
-          <td>
-            <PageLink to={`/gnns/${one.gnn}`}>{gnnLabel(byId.get(one.gnn), one.gnn)}</PageLink>
-          </td>
-          <td>{sets.get(one.dataset) ?? one.dataset}</td>
           <td>
             <State state={one.state} />
             {one.state === "running" && one.result_stage === "provisional" && <span class="muted small"> provisional answer</span>}
@@ -37,6 +36,10 @@ export function ExplanationTable(props: {
           <td>
             <Verdicts counts={one.summary?.verdicts} />
           </td>
+          <td>
+            <PageLink to={`/gnns/${one.gnn}`}>{gnnLabel(byId.get(one.gnn), one.gnn)}</PageLink>
+          </td>
+          <td>{sets.get(one.dataset) ?? one.dataset}</td>
           <td>{typeof one.summary?.flip_rate === "number" ? percent(one.summary.flip_rate) : ""}</td>
           <td>{timeAgo(one.created_at)}</td>
         </tr>
