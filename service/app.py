@@ -43,6 +43,7 @@ from service.routes import (
 )
 from service.routes.access import keys, links, sessions
 from service.routes.data_life import holds, metadata, tenant_policies
+from service.routes.evaluations import comparisons, evaluations, rows
 from service.routes.integrations import kserve, trustyai
 from service.routes.receipts import audit_log, receipts, replays
 from service.signer import Signer
@@ -71,6 +72,9 @@ ROUTERS = [
         large_graphs,
         datasets,
         denoisers,
+        evaluations,
+        rows,
+        comparisons,
         jobs,
         webhooks,
         replays,

@@ -34,6 +34,7 @@ from store.jobs import TrainingQueue
 from store.jobs.time_left import work_left
 
 _NO_TRAINING = TrainingQueue()
+_EVALUATIONS = (JobKind.EVALUATION, JobKind.EVALUATION_SHARD)
 
 
 def _optional_timestamp(seconds: float | None) -> str | None:
@@ -74,6 +75,8 @@ def job_resource(job: Job, queue: TrainingQueue = _NO_TRAINING) -> JobResource:
             denoiser=job.denoiser_id,
             witness_set=job.witness_set_id,
             explanation=job.subject_id if _is_explanation(job) else None,
+            evaluation=job.subject_id if job.kind in _EVALUATIONS else None,
+            comparison=job.subject_id if job.kind is JobKind.COMPARISON else None,
         ),
         metadata=job.caller_metadata or {},
         created_at=timestamp(job.created_at),
@@ -261,14 +264,16 @@ def _is_explanation(job: Job) -> bool:
 
 
 def _result_link(job: Job) -> str:
-    if job.kind is JobKind.PROVISIONAL:
-        return f"/v1/explanations/{job.subject_id}/answers/{Stage.PROVISIONAL}"
-    if _is_explanation(job):
-        return f"/v1/explanations/{job.subject_id}"
-    if job.kind is JobKind.PROBE:
-        return f"/v1/gnns/{job.gnn_id}"
-    if job.kind is JobKind.TRAIN:
-        return f"/v1/denoisers/{job.denoiser_id}"
-    if job.kind is JobKind.REPLAY:
-        return f"/v1/replays/{job.subject_id}"
-    return f"/v1/jobs/{job.id}"
+    explanation = f"/v1/explanations/{job.subject_id}"
+    links = {
+        JobKind.PROVISIONAL: f"{explanation}/answers/{Stage.PROVISIONAL}",
+        JobKind.COUNTERFACTUAL: explanation,
+        JobKind.CLASS: explanation,
+        JobKind.PROBE: f"/v1/gnns/{job.gnn_id}",
+        JobKind.TRAIN: f"/v1/denoisers/{job.denoiser_id}",
+        JobKind.REPLAY: f"/v1/replays/{job.subject_id}",
+        JobKind.EVALUATION: f"/v1/evaluations/{job.subject_id}",
+        JobKind.EVALUATION_SHARD: f"/v1/evaluations/{job.subject_id}",
+        JobKind.COMPARISON: f"/v1/comparisons/{job.subject_id}",
+    }
+    return links.get(job.kind, f"/v1/jobs/{job.id}")

@@ -57,6 +57,8 @@ class Subject(Resource):
     denoiser: str | None
     witness_set: str | None
     explanation: str | None
+    evaluation: str | None = Field(description="Of the figures or of a shard.")
+    comparison: str | None
 
 
 class JobLinks(Resource):

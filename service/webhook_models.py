@@ -25,6 +25,14 @@ EventName = Literal[
     "job.failed",
     "job.canceled",
     "job.expired",
+    "evaluation.succeeded",
+    "evaluation.failed",
+    "evaluation.canceled",
+    "evaluation.expired",
+    "comparison.succeeded",
+    "comparison.failed",
+    "comparison.canceled",
+    "comparison.expired",
 ]
 Events = Annotated[list[EventName], Field(min_length=1, max_length=len(WebhookEvent))]
 

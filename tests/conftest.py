@@ -107,6 +107,47 @@ class Deployment:
         document: dict[str, Any] = answer.json()
         return document
 
+    def evaluation(self, **changes: Any) -> str:
+        """Posts an evaluation by search alone, of a new GNN and a new set if none is given."""
+        dataset = changes.get("dataset") or self.dataset()
+        body = {
+            "gnn": changes.get("gnn") or self.gnn(),
+            "dataset": dataset,
+            "test": dataset,
+            "explainers": ["search"],
+            "metrics": [],
+            **changes,
+        }
+        answer = self.client.post("/v1/evaluations", json=body)
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["id"])
+
+    def finish_evaluation(self, evaluation: str) -> None:
+        """Ends its jobs with the rows and the figures of the OpenAPI examples."""
+        import json as documents  # noqa: PLC0415
+
+        from service import examples  # noqa: PLC0415
+        from store import jobs  # noqa: PLC0415
+        from store.catalogue.evaluations import evaluations  # noqa: PLC0415
+
+        artifacts = self.store.artifacts.of(self.tenant)
+        rows = artifacts.put(documents.dumps({"rows": examples.ROWS["items"]}).encode())
+        result = artifacts.put(documents.dumps(examples.EVALUATION["result"]).encode())
+        with self.store.database.reading() as session:
+            shards = evaluations.shards(session, evaluation, self.tenant)
+            job = evaluations.get(session, evaluation, self.tenant).job_id
+        for shard in shards:
+            claim = self.claim(shard.job_id)
+            with self.store.database.transaction() as session:
+                evaluations.finish_shard(session, claim, rows_digest=rows)
+                jobs.succeed(session, claim)
+        claim = self.claim(job)
+        with self.store.database.transaction() as session:
+            evaluations.finish(
+                session, claim, result_digest=result, parquet_digest=rows, summary={}
+            )
+            jobs.succeed(session, claim)
+
     @staticmethod
     def spec(features: int = 1, classes: int = 2) -> Any:
         from d4explain.contracts.gnn_spec import GnnSpecDocument  # noqa: PLC0415

@@ -10,7 +10,9 @@ from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.catalogue import datasets, denoisers, explanations, gnns, witness_sets
-from store.database.tables import Dataset, Explanation, Gnn, Job
+from store.catalogue.evaluations import evaluations
+from store.catalogue.evaluations.evaluations import NewEvaluation
+from store.database.tables import Dataset, Evaluation, Explanation, Gnn, Job
 from store.jobs import Claim
 
 SPEC = parse_spec(
@@ -104,4 +106,46 @@ def create_explanation(
         request_digest=request_digest,
         provisional=provisional,
         seed=11,
+    )
+
+
+def create_evaluation(
+    session: Session,
+    gnn: Gnn,
+    dataset: Dataset,
+    *,
+    instances: int = 5,
+    shard_size: int = 2,
+    trains: bool = False,
+    digest: str = "6",
+) -> Evaluation:
+    """Creates an evaluation with its shards; `trains`: they wait for a denoiser and witnesses."""
+    denoiser = training = witnesses = judging = None
+    if trains:
+        denoiser, training = denoisers.get_or_create(
+            session,
+            gnn=gnn,
+            dataset=dataset,
+            objective="counterfactual",
+            config=DenoiserConfig(),
+        )
+        witnesses, judging = witness_sets.get_or_create(session, gnn=gnn, dataset=dataset)
+    return evaluations.create(
+        session,
+        NewEvaluation(
+            gnn=gnn,
+            dataset=dataset,
+            test_dataset_id=dataset.id,
+            denoiser=denoiser,
+            train_job=training,
+            witness_set=witnesses,
+            witness_job=judging,
+            explainers=["search"],
+            instance_count=instances,
+            shard_size=shard_size,
+            instance_seconds=1.0,
+            request_digest=digest * 64,
+            graphs_digest="7" * 64,
+            seed=3,
+        ),
     )

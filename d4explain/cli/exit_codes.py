@@ -14,6 +14,7 @@ class ExitCode(IntEnum):
     UNSUCCESSFUL = 5
     TIMEOUT = 6
     DIFFERENT = 7
+    GATE = 8
     INTERRUPTED = 130
 
 
@@ -29,6 +30,7 @@ MEANINGS = {
     "replay was not comparable",
     ExitCode.TIMEOUT: "the job was not finished within `--timeout`; it goes on",
     ExitCode.DIFFERENT: "a replay differs, or a receipt, an answer or an audit log was changed",
+    ExitCode.GATE: "a threshold of `gate` was crossed",
     ExitCode.INTERRUPTED: "Ctrl-C; jobs go on",
 }
 

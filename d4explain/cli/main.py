@@ -20,6 +20,7 @@ _ROOMS = {  # folder of `d4explain.cli.commands`: the commands in it
     "local": ("up", "demo", "doctor"),
     "inputs": ("export", "register", "gnns", "datasets", "upload", "denoisers", "mlflow"),
     "answers": ("predict", "explain", "explanations", "jobs", "metadata", "links", "verify"),
+    "evaluating": ("evaluations", "comparisons", "gate"),
     "administration": (
         "keys", "webhooks", "holds", "quotas", "retention", "signing-keys", "audit-log",
     ),

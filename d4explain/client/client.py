@@ -15,6 +15,7 @@ from typing import Any, Self, Unpack
 import httpx
 
 from d4explain.client.address import api_address, api_key_headers
+from d4explain.client.evaluations.operations import EvaluationOperations
 from d4explain.client.graph_formats.posted_graphs import Graphs
 from d4explain.client.operations.data_life import DataLifeOperations
 from d4explain.client.operations.datasets import DatasetOperations
@@ -54,6 +55,7 @@ class Operations(
     KeyOperations,
     WebhookOperations,
     DataLifeOperations,
+    EvaluationOperations,
 ):
     """The methods that both clients have."""
 

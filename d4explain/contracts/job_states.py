@@ -35,6 +35,9 @@ class JobKind(StrEnum):
     COUNTERFACTUAL = "counterfactual"
     CLASS = "class"
     REPLAY = "replay"  # repeats the work of an answer
+    EVALUATION = "evaluation"  # computes the figures of an evaluation from its shards
+    EVALUATION_SHARD = "evaluation_shard"  # explains some instances of a test set
+    COMPARISON = "comparison"  # of two evaluations
 
     @property
     def queue(self) -> Queue:
@@ -50,6 +53,9 @@ _QUEUES = {
     JobKind.COUNTERFACTUAL: Queue.SAMPLE,
     JobKind.CLASS: Queue.SAMPLE,
     JobKind.REPLAY: Queue.SAMPLE,
+    JobKind.EVALUATION: Queue.SAMPLE,
+    JobKind.EVALUATION_SHARD: Queue.SAMPLE,
+    JobKind.COMPARISON: Queue.SAMPLE,
 }
 
 

@@ -6,12 +6,20 @@ from enum import StrEnum
 
 
 class WebhookEvent(StrEnum):
-    """The end of an explanation, or of a job of another kind."""
+    """The end of an explanation, evaluation or comparison, or of a job of another kind."""
 
     EXPLANATION_SUCCEEDED = "explanation.succeeded"
     EXPLANATION_FAILED = "explanation.failed"
     EXPLANATION_CANCELED = "explanation.canceled"
     EXPLANATION_EXPIRED = "explanation.expired"
+    EVALUATION_SUCCEEDED = "evaluation.succeeded"
+    EVALUATION_FAILED = "evaluation.failed"
+    EVALUATION_CANCELED = "evaluation.canceled"
+    EVALUATION_EXPIRED = "evaluation.expired"
+    COMPARISON_SUCCEEDED = "comparison.succeeded"
+    COMPARISON_FAILED = "comparison.failed"
+    COMPARISON_CANCELED = "comparison.canceled"
+    COMPARISON_EXPIRED = "comparison.expired"
     JOB_SUCCEEDED = "job.succeeded"
     JOB_FAILED = "job.failed"
     JOB_CANCELED = "job.canceled"

@@ -18,6 +18,7 @@ from models.evaluation.bootstrap import percentile_interval, resampled_shares
 
 PERMUTATIONS = 10_000
 MIN_TRAININGS = 3  # the baseline and two retrained GNNs
+_TRAININGS_FOR_MORE_FREEDOM = 5
 
 
 @dataclass(frozen=True)
@@ -84,14 +85,17 @@ def paired_difference(
 
 
 def retraining_difference(
-    trainings: Sequence[float], candidate: float, *, standard_error: float
+    trainings: Sequence[float], candidate: float, *, standard_error: float, instances: int
 ) -> RetrainingDifference:
     """Whether the candidate is one more training of the same recipe, two-sided.
 
     With n trainings of mean m and deviation s, the next one has mean m and variance s²(1 + 1/n);
     the standardised difference has Student's t distribution with n - 1 degrees of freedom.
-    `standard_error` is that of the paired difference over instances. It replaces the predicted
-    deviation if it is larger, as when all trainings agree at a bound.
+    `standard_error` is that of the paired difference over `instances`. It replaces the predicted
+    deviation if it is larger, as when all trainings agree at a bound. It is known far better than
+    the spread of a few trainings: from five trainings on, the degrees of freedom grow by the factor
+    by which its variance is larger. In simulations this rejects equal trainings at most as often as
+    the level says, whatever the share of the variance between trainings; with three it would not.
     """
     count = len(trainings)
     if count < MIN_TRAININGS:
@@ -102,9 +106,11 @@ def retraining_difference(
     mean = math.fsum(trainings) / count
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in trainings) / (count - 1))
     difference = candidate - mean
-    noise = max(deviation * math.sqrt(1 + 1 / count), standard_error)
+    spread = deviation * math.sqrt(1 + 1 / count)
+    noise = max(spread, standard_error)
     if noise > 0:
-        p_value = student_t_p_value(difference / noise, count - 1)
+        freedom = _freedom(count, instances, spread, standard_error)
+        p_value = student_t_p_value(difference / noise, freedom)
     else:
         p_value = 1.0 if difference == 0 else 0.0
     return RetrainingDifference(
@@ -115,6 +121,16 @@ def retraining_difference(
         p_value=p_value,
         trainings=count,
     )
+
+
+def _freedom(trainings: int, instances: int, spread: float, standard_error: float) -> int:
+    own = trainings - 1
+    if trainings < _TRAININGS_FOR_MORE_FREEDOM or standard_error <= spread:
+        return own
+    most = max(own, instances - 1)
+    if spread == 0:
+        return most
+    return min(most, int(own * (standard_error / spread) ** 2))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

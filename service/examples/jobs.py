@@ -56,7 +56,9 @@ def job(id_: str, kind: str, queue: str, result_link: str, state: str, **changes
 
 
 def _subject(**ids: str) -> Example:
-    others = dict.fromkeys(("dataset", "denoiser", "witness_set", "explanation"))
+    others = dict.fromkeys(
+        ("dataset", "denoiser", "witness_set", "explanation", "evaluation", "comparison")
+    )
     return {"gnn": GNN_ID, **others, **ids}
 
 

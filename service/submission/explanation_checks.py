@@ -9,7 +9,13 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.requests import ClassRequest, CounterfactualRequest, DenoiserConfig
+from d4explain.contracts.requests import (
+    ClassExplainer,
+    ClassRequest,
+    CounterfactualRequest,
+    DenoiserConfig,
+    Explainer,
+)
 from service.graph_io.gnn_features import check_column_rules
 from service.http.bodies import PostedBody
 from service.http.faults import reject, shown
@@ -72,6 +78,15 @@ class CheckedExplanation:
         return (self.gnn.id, self.dataset.id) if self.has_witnesses else None
 
 
+@dataclass(frozen=True)
+class DenoiserWish:
+    """What a request says about its denoiser."""
+
+    kind: ExplanationKind
+    explainer: Explainer | ClassExplainer
+    denoiser: str | DenoiserConfig | None
+
+
 CheckResult = CheckedExplanation | Created  # `Created` if an earlier request had the same key
 
 
@@ -122,7 +137,7 @@ def _check(
     body = parse_model(posted.body.read(), ExplanationIn).root
     webhook = checked_webhook(body.webhook, store.settings)
     gnn, dataset = find_pair(posted.submission.tenant, body.gnn, body.dataset)
-    config = _affordable_config(session, body, gnn, dataset, store.settings)
+    config = affordable_config(session, _wish(body), gnn, dataset, store.settings)
     check_column_rules(store, gnn, dataset)
     request = _job_request(session, body, gnn, dataset, store.settings)
     job_request = request.model_dump_json().encode()
@@ -149,7 +164,7 @@ def estimate_cost(store: Store, tenant: str, posted: PostedBody) -> Estimate:
     checked_webhook(body.webhook, store.settings)
     with store.database.reading() as session:
         gnn, dataset = find_gnn_and_dataset(session, body.gnn, body.dataset, tenant)
-        config = _affordable_config(session, body, gnn, dataset, store.settings)
+        config = affordable_config(session, _wish(body), gnn, dataset, store.settings)
         denoiser_seconds = witness_time = None
         if config is not None:
             identity = denoisers.key(gnn.sha256, dataset.sha256, body.kind, config)
@@ -205,9 +220,13 @@ def _job_request(
     return class_request(body, gnn)
 
 
-def _affordable_config(
+def _wish(body: CounterfactualIn | ClassIn) -> DenoiserWish:
+    return DenoiserWish(body.kind, body.explainer, body.denoiser)
+
+
+def affordable_config(
     session: Session,
-    body: CounterfactualIn | ClassIn,
+    body: DenoiserWish,
     gnn: Gnn,
     dataset: Dataset,
     settings: Settings,
@@ -232,7 +251,7 @@ def _affordable_config(
     return config
 
 
-def _reject_denoiser(body: CounterfactualIn | ClassIn) -> None:
+def _reject_denoiser(body: DenoiserWish) -> None:
     given = body.denoiser
     if given is None:
         return
@@ -245,7 +264,7 @@ def _reject_denoiser(body: CounterfactualIn | ClassIn) -> None:
 
 
 def _denoiser_config(
-    session: Session, body: CounterfactualIn | ClassIn, gnn: Gnn, dataset: Dataset
+    session: Session, body: DenoiserWish, gnn: Gnn, dataset: Dataset
 ) -> DenoiserConfig:
     """The posted config, or that of the denoiser with the posted id, which must fit."""
     if not isinstance(body.denoiser, str):
@@ -276,7 +295,7 @@ def _why_unfit(denoiser: Denoiser, gnn: Gnn, dataset: Dataset) -> str:
     )
 
 
-def _posted_config(body: CounterfactualIn | ClassIn) -> DenoiserConfig:
+def _posted_config(body: DenoiserWish) -> DenoiserConfig:
     """The posted config; `d4-paper` means the paper's recipe unless another is named."""
     assert not isinstance(body.denoiser, str)
     config = body.denoiser or DenoiserConfig()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from sqlalchemy.orm import Session
@@ -36,12 +37,19 @@ def resolved_judges(
     session: Session, body: CounterfactualIn, gnn: Gnn
 ) -> list[str] | Literal["none"]:
     """The ids of the named judges, which must fit the GNN."""
-    if body.judges is None or body.judges == "none":
-        return body.judges or []
+    if body.judges == "none":
+        return "none"
     if body.judges and not searches(body.explainer):
         reject("/judges", f"the explainer '{body.explainer}' has no judges")
+    return judge_ids(session, body.judges, gnn)
+
+
+def judge_ids(
+    session: Session, judges: Sequence[str] | Literal["none"] | None, gnn: Gnn
+) -> list[str]:
+    """The ids of the named judges, which must fit the GNN."""
     ids: list[str] = []
-    for position, reference in enumerate(body.judges):
+    for position, reference in enumerate([] if judges == "none" else judges or []):
         at = f"/judges/{position}"
         with report_at(at):
             judge = gnns.require_ready(session, reference, gnn.tenant_id, lock=False)

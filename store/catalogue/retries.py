@@ -12,7 +12,18 @@ from d4explain.contracts.job_states import GnnState, JobKind, JobState
 from d4explain.contracts.requests import DenoiserConfig
 from store.catalogue import denoisers, witness_sets
 from store.catalogue.data_life.input_locks import lock_inputs
-from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, Replay, WitnessSet
+from store.catalogue.evaluations import evaluations
+from store.database.tables import (
+    Comparison,
+    Dataset,
+    Denoiser,
+    Evaluation,
+    Explanation,
+    Gnn,
+    Job,
+    Replay,
+    WitnessSet,
+)
 from store.errors import Conflict
 from store.jobs.submission import get as get_job
 from store.jobs.submission import locked, submit
@@ -144,6 +155,64 @@ def _retry_replay(session: Session, job: Job) -> Job:
     return again
 
 
+def _retry_evaluation(session: Session, job: Job) -> Job:
+    """Repeats the shards without rows; the others keep theirs."""
+    evaluation = _existing(session, Evaluation, job.subject_id, job)
+    gnn = _existing(session, Gnn, evaluation.gnn_id, job)
+    dataset = _existing(session, Dataset, evaluation.dataset_id, job)
+    missing = [
+        shard
+        for shard in evaluations.shards(session, evaluation.id, job.tenant_id)
+        if shard.rows_digest is None
+    ]
+    live = [
+        one for one in missing if not get_job(session, one.job_id, job.tenant_id).state.is_terminal
+    ]
+    if live:
+        raise Conflict(
+            f"shard job {live[0].job_id} of {evaluation.id} is still running; wait for it"
+        )
+    training = judging = witnesses = None
+    lock_inputs(session, gnn, dataset)
+    if missing and evaluation.denoiser_id is not None:
+        denoiser = _existing(session, Denoiser, evaluation.denoiser_id, job)
+        _, training = denoisers.get_or_create(
+            session,
+            gnn=gnn,
+            dataset=dataset,
+            objective=denoiser.objective,
+            config=DenoiserConfig.model_validate(denoiser.config),
+        )
+    if evaluation.witness_set_id is not None:
+        witnesses, judging = witness_sets.get_or_create(session, gnn=gnn, dataset=dataset)
+        evaluation.witness_set_id = witnesses.id
+    again = _copy(session, job, witnesses=witnesses, waiting_for_shards=bool(missing))
+    evaluation.job_id = again.id
+    for shard in missing:
+        before = get_job(session, shard.job_id, job.tenant_id)
+        shard.job_id = _copy(
+            session, before, training=training, witnesses=witnesses, judging=judging
+        ).id
+    session.flush()
+    return again
+
+
+def _refuse_shard(session: Session, job: Job) -> Job:
+    evaluation = _existing(session, Evaluation, job.subject_id, job)
+    raise Conflict(
+        f"job {job.id} is a shard of {evaluation.id}; retry the job of the evaluation, "
+        f"{evaluation.job_id}, which repeats all shards without rows"
+    )
+
+
+def _retry_comparison(session: Session, job: Job) -> Job:
+    comparison = _existing(session, Comparison, job.subject_id, job)
+    again = _copy(session, job)
+    comparison.job_id = again.id
+    session.flush()
+    return again
+
+
 def _retry_probe(session: Session, job: Job) -> Job:
     gnn = _existing(session, Gnn, job.gnn_id, job)
     again = _copy(session, job)
@@ -161,6 +230,7 @@ def _copy(
     training: Job | None = None,
     witnesses: WitnessSet | None = None,
     judging: Job | None = None,
+    waiting_for_shards: bool = False,
 ) -> Job:
     return submit(
         session,
@@ -173,6 +243,7 @@ def _copy(
         request_digest=job.request_digest,
         waiting_for=None if training is None else training.id,
         also_waiting_for=None if judging is None else judging.id,
+        waiting_for_shards=waiting_for_shards,
         retry_of=job.id,
         estimated_seconds=job.estimated_seconds,
         seed=job.seed,
@@ -181,7 +252,9 @@ def _copy(
     )
 
 
-Row = TypeVar("Row", Denoiser, WitnessSet, Explanation, Gnn, Dataset, Replay)
+Row = TypeVar(
+    "Row", Denoiser, WitnessSet, Explanation, Gnn, Dataset, Replay, Evaluation, Comparison
+)
 
 
 def _existing(session: Session, table: type[Row], id_: str | None, job: Job) -> Row:
@@ -202,4 +275,7 @@ _RETRIES: dict[JobKind, Callable[[Session, Job], Job]] = {
     JobKind.COUNTERFACTUAL: _retry_explanation,
     JobKind.CLASS: _retry_explanation,
     JobKind.REPLAY: _retry_replay,
+    JobKind.EVALUATION: _retry_evaluation,
+    JobKind.EVALUATION_SHARD: _refuse_shard,
+    JobKind.COMPARISON: _retry_comparison,
 }

@@ -9,7 +9,18 @@ from typing import NamedTuple
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Job, Replay, WitnessSet
+from store.database.tables import (
+    Comparison,
+    Dataset,
+    Denoiser,
+    Evaluation,
+    EvaluationShard,
+    Explanation,
+    Gnn,
+    Job,
+    Replay,
+    WitnessSet,
+)
 
 CHECKPOINT = "checkpoint"
 # Every column with the digest of an artifact, and what it stores.
@@ -22,6 +33,12 @@ COLUMNS = (
     (Explanation, Explanation.result_digest, "result"),
     (Explanation, Explanation.provisional_digest, "provisional result"),
     (Replay, Replay.answer_digest, "replayed answer"),
+    (Evaluation, Evaluation.request_digest, "request"),
+    (Evaluation, Evaluation.graphs_digest, "instances"),
+    (Evaluation, Evaluation.result_digest, "result"),
+    (Evaluation, Evaluation.parquet_digest, "rows as Parquet"),
+    (EvaluationShard, EvaluationShard.rows_digest, "rows"),
+    (Comparison, Comparison.request_digest, "request"),
     (Job, Job.request_digest, "request"),
     (Job, Job.checkpoint["digest"].as_string(), CHECKPOINT),
 )

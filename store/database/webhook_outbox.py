@@ -23,7 +23,9 @@ from store.database.tables.webhooks import Webhook, WebhookDelivery
 
 _ENDED = "jobs to notify of"  # key in `session.info`; a session lives for one transaction
 _EXPLANATIONS = frozenset({JobKind.COUNTERFACTUAL, JobKind.CLASS})
-_MAKERS = _EXPLANATIONS | {JobKind.PROBE, JobKind.TRAIN, JobKind.WITNESSES}
+_PARTS = frozenset({JobKind.PROVISIONAL, JobKind.EVALUATION_SHARD})
+_EVALUATIONS = {JobKind.EVALUATION: "evaluation", JobKind.COMPARISON: "comparison"}
+_MAKERS = _EXPLANATIONS | {JobKind.PROBE, JobKind.TRAIN, JobKind.WITNESSES, *_EVALUATIONS}
 _CLOCK = select(now())
 _INSERT = insert(WebhookDelivery)
 
@@ -31,9 +33,9 @@ _INSERT = insert(WebhookDelivery)
 def note_end(session: Session, job: Job) -> None:
     """Remembers a job that ends in this transaction; `write` notifies of it at commit.
 
-    The end of a provisional answer is none of the explanation.
+    The end of a provisional answer or of a shard is none of the explanation or evaluation.
     """
-    if job.kind is not JobKind.PROVISIONAL:
+    if job.kind not in _PARTS:
         session.info.setdefault(_ENDED, {})[job.id] = job
 
 
@@ -117,6 +119,14 @@ def _fair_group(webhook: Webhook) -> str:
 def _event(job: Job, explanation: Explanation | None) -> tuple[WebhookEvent, dict[str, Any]]:
     """What ended and how; neither graphs nor texts of errors."""
     inputs = {"gnn": job.gnn_id, "dataset": job.dataset_id, "denoiser": job.denoiser_id}
+    if job.kind in _EVALUATIONS:
+        what = _EVALUATIONS[job.kind]
+        data: dict[str, Any] = {
+            **{"id": job.subject_id, "kind": what, "state": job.state},
+            **{"url": f"/v1/{what}s/{job.subject_id}", "job": job.id},
+            **inputs,
+        }
+        return _named(what, job.state), data
     if explanation is None:
         data = {
             **{"id": job.id, "kind": job.kind, "state": job.state, "url": f"/v1/jobs/{job.id}"},

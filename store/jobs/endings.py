@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import func, or_, select, update
 from sqlalchemy.orm import Session
 
-from d4explain.contracts.job_states import GnnState, JobKind, JobState, TrainingState
+from d4explain.contracts.job_states import EventType, GnnState, JobKind, JobState, TrainingState
 from d4explain.contracts.probe_reports import ProbeCheck, ProbeReport
 from store.database import artifact_ledger, job_series, job_totals, webhook_outbox
 from store.database.sessions import read_clock
-from store.database.tables import Denoiser, Gnn, Job, WitnessSet
+from store.database.tables import (
+    Denoiser,
+    Evaluation,
+    EvaluationShard,
+    Gnn,
+    Job,
+    WitnessSet,
+)
 from store.database.tables.base import JsonObject
-from store.jobs.job_events import append_state
+from store.jobs.job_events import append, append_state
 from store.jobs.submission import Priority
 
 _TRAINED_BY: dict[JobKind, type[Denoiser] | type[WitnessSet]] = {
@@ -20,6 +27,7 @@ _TRAINED_BY: dict[JobKind, type[Denoiser] | type[WitnessSet]] = {
 }
 
 # A final answer can do without them.
+_LIVE = (JobState.QUEUED, JobState.RUNNING)
 _DISPENSABLE = frozenset({JobKind.WITNESSES, JobKind.PROVISIONAL})
 
 
@@ -30,6 +38,7 @@ def end(session: Session, job: Job, state: JobState, error: JsonObject | None = 
     job.waiting_for = None
     job.also_waiting_for = None
     job.waiting_for_provisional = None
+    job.waiting_for_shards = None
     job.lease_owner = None
     job.lease_until = None
     job.finished_at = read_clock(session)
@@ -38,6 +47,8 @@ def end(session: Session, job: Job, state: JobState, error: JsonObject | None = 
     job_totals.note_end(session, job)
     job_series.note_end(session, job)
     webhook_outbox.note_end(session, job)
+    if job.kind is JobKind.EVALUATION_SHARD:
+        _note_shard_end(session, job)
     if state is JobState.SUCCEEDED:
         if job.checkpoint is not None:
             artifact_ledger.release(session, job.tenant_id, job.checkpoint["digest"])
@@ -139,6 +150,57 @@ def _fail_waiters(session: Session, job: Job) -> None:
         waiter.error = error
         session.flush()
         append_state(session, waiter)
+
+
+def _note_shard_end(session: Session, shard: Job) -> None:
+    """Updates the progress of the evaluation; its last shard releases its job, or fails it.
+
+    A failed shard does not end the others: their rows are kept, and a retry repeats only what is
+    missing. Locks the job of a shard before that of the evaluation, as a cancellation does.
+    """
+    query = select(Evaluation.job_id).where(Evaluation.id == shard.subject_id).scalar_subquery()
+    job = session.scalar(
+        select(Job)
+        .where(Job.id == query)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    if job is None or not job.waiting_for_shards:
+        return
+    mine = EvaluationShard.evaluation_id == shard.subject_id
+    has_rows = EvaluationShard.rows_digest.is_not(None)
+    done = session.scalar(select(func.sum(EvaluationShard.count)).where(mine, has_rows)) or 0
+    total = session.scalar(select(func.sum(EvaluationShard.count)).where(mine)) or 0
+    shards = Job.subject_id == shard.subject_id, Job.kind == JobKind.EVALUATION_SHARD
+    started = session.scalar(select(func.min(Job.started_at)).where(*shards))
+    job.progress = _shard_progress(done, total, started, read_clock(session))
+    live = session.scalar(select(func.count()).where(*shards, Job.state.in_(_LIVE)))
+    session.flush()
+    append(session, job, EventType.PROGRESS, job.progress)
+    if live:
+        return
+    job.waiting_for_shards = None
+    if done == total:
+        requeue(session, job, Priority.RELEASED)
+        return
+    missing = session.scalar(select(func.count()).where(mine, ~has_rows))
+    cause = f": {shard.error['message']}" if shard.error else ""
+    message = (
+        f"{missing} shards have no rows; the last job that ended without rows, {shard.id}, has "
+        f"{_PAST.get(shard.state, shard.state)}{cause}. A retry repeats only these shards"
+    )
+    if shard.state is JobState.SUCCEEDED:
+        message = f"{missing} shards have no rows. A retry repeats only these shards"
+    error = with_reason(job, "dependency", message, read_clock(session))
+    end(session, job, JobState.FAILED, error)
+
+
+def _shard_progress(done: int, total: int, started: float | None, at: float) -> JsonObject:
+    """In instances; the time left is that of the instances so far."""
+    metrics = {}
+    if started is not None and 0 < done < total:
+        metrics["eta_seconds"] = round((at - started) / done * (total - done), 1)
+    return {"phase": "explaining", "step": done, "total": total, "metrics": metrics}
 
 
 _PAST = {

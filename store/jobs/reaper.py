@@ -143,6 +143,7 @@ def _is_overdue() -> ColumnElement[bool]:
         & Job.started_at.is_(None)
         & (Job.expires_at < now())
         & Job.waiting_for_provisional.is_(None)  # it ends after the provisional job
+        & Job.waiting_for_shards.is_(None)  # it ends after its shards
     )
 
 

@@ -25,7 +25,7 @@ from store.jobs.job_events import append_first_states
 
 # The newest format of jobs that this program writes and reads. Raise it with a change that workers
 # of earlier versions would misread: a new kind, or a field that they must not ignore.
-JOB_FORMAT = 2
+JOB_FORMAT = 3
 
 _INSERT = insert(Job)  # built once: every submission runs it
 
@@ -52,6 +52,7 @@ class NewJob(TypedDict, total=False):
     waiting_for: str | None
     also_waiting_for: str | None  # a second job to wait for
     waiting_for_provisional: str | None  # the job of the provisional answer
+    waiting_for_shards: bool  # those of the same subject
     estimated_seconds: float | None
     retry_of: str | None
     seed: int
@@ -92,6 +93,7 @@ def submit_all(session: Session, several: Sequence[NewJob]) -> list[Job]:
             "waiting_for": new.get("waiting_for"),
             "also_waiting_for": new.get("also_waiting_for"),
             "waiting_for_provisional": new.get("waiting_for_provisional"),
+            "waiting_for_shards": new.get("waiting_for_shards") or None,
             "estimated_seconds": new.get("estimated_seconds"),
             "subject_id": new.get("subject_id"),
             "gnn_id": new.get("gnn_id"),

@@ -17,12 +17,16 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from d4explain.contracts.job_states import JobState
 from store.catalogue import datasets
 from store.catalogue.data_life import deletions
+from store.catalogue.evaluations.deletions import delete_comparison, delete_evaluation
 from store.database import audit_entries
 from store.database.audit_entries import Action
 from store.database.sessions import Database, read_clock
 from store.database.tables import (
+    Comparison,
     Dataset,
     Denoiser,
+    Evaluation,
+    EvaluationShard,
     Explanation,
     Gnn,
     Hold,
@@ -43,7 +47,7 @@ _LIVE = (JobState.QUEUED, JobState.RUNNING)
 class Retention:
     """Days; 0 keeps the resources until somebody deletes them."""
 
-    explanations: float = 0.0  # since they were requested
+    explanations: float = 0.0  # since they were requested; evaluations and comparisons, too
     jobs: float = 0.0  # since they ended; predictions, and jobs that a retry has replaced
     networks: float = 0.0  # denoisers and witnesses, since they were last used
     datasets: float = 0.0  # reference sets that nothing refers to, since they were stored
@@ -64,6 +68,8 @@ def retention_of(settings: Settings) -> Retention:
 
 class _Kind(StrEnum):
     EXPLANATIONS = "explanations"
+    COMPARISONS = "comparisons"
+    EVALUATIONS = "evaluations"
     JOBS = "jobs"
     DENOISERS = "denoisers"
     WITNESS_SETS = "witness sets"
@@ -73,6 +79,8 @@ class _Kind(StrEnum):
 # How each kind is deleted, and what the audit log calls it: the names of the API's actions.
 _DELETE: dict[_Kind, tuple[Callable[[Session, str, str], object], str]] = {
     _Kind.EXPLANATIONS: (deletions.delete_explanation, "delete_explanation"),
+    _Kind.COMPARISONS: (delete_comparison, "delete_comparison"),
+    _Kind.EVALUATIONS: (delete_evaluation, "delete_evaluation"),
     _Kind.JOBS: (deletions.delete_job, "delete_job"),
     _Kind.DENOISERS: (deletions.delete_denoiser, "delete_denoiser"),
     _Kind.WITNESS_SETS: (deletions.delete_witness_set, "delete_witness_set"),
@@ -127,6 +135,8 @@ def _days(retention: Retention) -> dict[_Kind, float]:
     """In this order: an explanation may be the last that refers to a reference set."""
     return {
         _Kind.EXPLANATIONS: retention.explanations,
+        _Kind.COMPARISONS: retention.explanations,
+        _Kind.EVALUATIONS: retention.explanations,
         _Kind.JOBS: retention.jobs,
         _Kind.DENOISERS: retention.networks,
         _Kind.WITNESS_SETS: retention.networks,
@@ -172,6 +182,15 @@ def _expired(kind: _Kind, tenant: str, before: float) -> Select[str]:
                 .where(Job.state.not_in(_LIVE))
             )
             return old.where(_is_free(Explanation.id))
+        case _Kind.COMPARISONS | _Kind.EVALUATIONS:
+            owner = Comparison if kind is _Kind.COMPARISONS else Evaluation
+            ended = (
+                select(owner.id)
+                .join(Job, Job.id == owner.job_id)
+                .where(owner.tenant_id == tenant, owner.created_at < before)
+                .where(Job.state.not_in(_LIVE))
+            )
+            return ended.where(_is_free(owner.id))
         case _Kind.JOBS:
             owners = [
                 exists().where(column == Job.id)
@@ -181,6 +200,9 @@ def _expired(kind: _Kind, tenant: str, before: float) -> Select[str]:
                     Denoiser.job_id,
                     WitnessSet.job_id,
                     Gnn.job_id,
+                    Evaluation.job_id,
+                    EvaluationShard.job_id,
+                    Comparison.job_id,
                 )
             ]
             return (
@@ -207,6 +229,8 @@ def _expired(kind: _Kind, tenant: str, before: float) -> Select[str]:
                 exists().where(column == Dataset.id)
                 for column in (
                     Explanation.dataset_id,
+                    Evaluation.dataset_id,
+                    Evaluation.test_dataset_id,
                     Denoiser.dataset_id,
                     WitnessSet.dataset_id,
                     Job.dataset_id,
@@ -228,5 +252,5 @@ def _is_free(id_: InstrumentedAttribute[str]) -> ColumnElement[bool]:
 
 
 def _tenants(session: Session) -> list[str]:
-    tables = (Explanation, Job, Denoiser, WitnessSet, Dataset)
+    tables = (Explanation, Evaluation, Comparison, Job, Denoiser, WitnessSet, Dataset)
     return sorted(session.scalars(union(*(select(table.tenant_id) for table in tables))))

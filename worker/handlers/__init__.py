@@ -8,7 +8,9 @@ from types import MappingProxyType
 from store.jobs import JobKind
 from worker.execution.handler_api import Handler
 from worker.handlers.class_explanation import handle_class_explanation
+from worker.handlers.comparison import handle_comparison
 from worker.handlers.counterfactual import handle_counterfactual
+from worker.handlers.evaluation import handle_evaluation, handle_evaluation_shard
 from worker.handlers.predict import handle_prediction
 from worker.handlers.probe import handle_probe
 from worker.handlers.provisional import handle_provisional
@@ -26,5 +28,8 @@ HANDLERS: Mapping[JobKind, Handler] = MappingProxyType(
         JobKind.COUNTERFACTUAL: handle_counterfactual,
         JobKind.CLASS: handle_class_explanation,
         JobKind.REPLAY: handle_replay,
+        JobKind.EVALUATION_SHARD: handle_evaluation_shard,
+        JobKind.EVALUATION: handle_evaluation,
+        JobKind.COMPARISON: handle_comparison,
     }
 )

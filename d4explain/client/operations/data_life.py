@@ -14,6 +14,8 @@ _NOUNS = {
     "set": "datasets",
     "den": "denoisers",
     "job": "jobs",
+    "evl": "evaluations",
+    "cmp": "comparisons",
 }
 
 

@@ -36,6 +36,8 @@ class Noun(StrEnum):
     DATASETS = "datasets"
     DENOISERS = "denoisers"
     JOBS = "jobs"
+    EVALUATIONS = "evaluations"
+    COMPARISONS = "comparisons"
 
 
 _KINDS = {
@@ -44,6 +46,8 @@ _KINDS = {
     Noun.DATASETS: Held.DATASET,
     Noun.DENOISERS: Held.DENOISER,
     Noun.JOBS: Held.JOB,
+    Noun.EVALUATIONS: Held.EVALUATION,
+    Noun.COMPARISONS: Held.COMPARISON,
 }
 
 

@@ -12,8 +12,11 @@ from store.catalogue.data_life.holds import refuse_if_held
 from store.database import artifact_ledger
 from store.database.lists import caller_metadata
 from store.database.tables import (
+    Comparison,
     Deletion,
     Denoiser,
+    Evaluation,
+    EvaluationShard,
     Explanation,
     Gnn,
     Job,
@@ -46,12 +49,12 @@ def delete_explanation(session: Session, explanation_id: str, tenant: str) -> li
     """
     provisional = _explanation(session, explanation_id, tenant).provisional_job_id
     # Lock the provisional job first, as its end does, and the explanation last, as retries do.
-    _locked_jobs(session, Job.id == provisional, tenant)
+    locked_jobs(session, Job.id == provisional, tenant)
     replays = select(Replay.id).where(Replay.explanation_id == explanation_id)
     mine = or_(Job.subject_id == explanation_id, Job.subject_id.in_(replays))
-    _locked_jobs(session, mine, tenant)
+    locked_jobs(session, mine, tenant)
     explanation = _explanation(session, explanation_id, tenant, lock=True)
-    jobs = _locked_jobs(session, mine, tenant)
+    jobs = locked_jobs(session, mine, tenant)
     refuse_if_held(session, explanation.id, tenant=tenant)
     live = [job for job in jobs if not job.state.is_terminal]
     if live:
@@ -60,10 +63,10 @@ def delete_explanation(session: Session, explanation_id: str, tenant: str) -> li
             f"{live[0].state}; cancel it or wait until it ends"
         )
     answers = [explanation.provisional_digest, explanation.result_digest]
-    digests = [*answers, explanation.request_digest, *_artifacts_of(jobs)]
+    digests = [*answers, explanation.request_digest, *artifacts_of(jobs)]
     session.delete(explanation)
     session.flush()
-    _delete_rows(session, jobs, tenant)
+    delete_rows(session, jobs, tenant)
     note(session, "explanation", explanation.id, tenant, digests)
     session.flush()
     return [digest for digest in answers if digest is not None]
@@ -143,8 +146,8 @@ def delete_job(session: Session, job_id: str, tenant: str) -> None:
         .values(retry_of=None)
         .execution_options(synchronize_session=False)
     )
-    _delete_rows(session, [job], tenant)
-    note(session, "job", job.id, tenant, _artifacts_of([job]))
+    delete_rows(session, [job], tenant)
+    note(session, "job", job.id, tenant, artifacts_of([job]))
     session.flush()
 
 
@@ -153,8 +156,8 @@ def forget_inputs(session: Session, subject_id: str, tenant: str) -> list[str]:
 
     The jobs stay as records, without their notifications. Returns the digests.
     """
-    jobs = _locked_jobs(session, Job.subject_id == subject_id, tenant)
-    digests = _artifacts_of(jobs)
+    jobs = locked_jobs(session, Job.subject_id == subject_id, tenant)
+    digests = artifacts_of(jobs)
     for job in jobs:
         job.request_digest = None
         job.checkpoint = None
@@ -183,12 +186,12 @@ def _explanation(
     return explanation
 
 
-def _locked_jobs(session: Session, condition: ColumnElement[bool], tenant: str) -> list[Job]:
+def locked_jobs(session: Session, condition: ColumnElement[bool], tenant: str) -> list[Job]:
     query = select(Job).where(condition, Job.tenant_id == tenant).order_by(Job.id)
     return list(session.scalars(query.with_for_update().execution_options(populate_existing=True)))
 
 
-def _artifacts_of(jobs: Sequence[Job]) -> list[str]:
+def artifacts_of(jobs: Sequence[Job]) -> list[str]:
     checkpoints = [job.checkpoint["digest"] for job in jobs if job.checkpoint]
     return [*(job.request_digest for job in jobs if job.request_digest), *checkpoints]
 
@@ -199,7 +202,7 @@ def _forget(session: Session, jobs: Sequence[Job], tenant: str) -> None:
     endpoints.forget(session, tenant, subjects=ids, jobs=ids)
 
 
-def _delete_rows(session: Session, jobs: Sequence[Job], tenant: str) -> None:
+def delete_rows(session: Session, jobs: Sequence[Job], tenant: str) -> None:
     """In one statement: they refer to each other. The database deletes their events."""
     session.flush()
     _forget(session, jobs, tenant)
@@ -245,7 +248,19 @@ def _owner(session: Session, job: Job) -> str | None:
     )
     if explanation is not None:
         return f"explanation {explanation}"
-    for table, kind in ((Denoiser, "denoiser"), (WitnessSet, "witness set"), (Gnn, "GNN")):
+    owners: tuple[tuple[type[Denoiser | WitnessSet | Gnn | Evaluation | Comparison], str], ...] = (
+        (Denoiser, "denoiser"),
+        (WitnessSet, "witness set"),
+        (Gnn, "GNN"),
+        (Evaluation, "evaluation"),
+        (Comparison, "comparison"),
+    )
+    shard = session.scalar(
+        select(EvaluationShard.evaluation_id).where(EvaluationShard.job_id == job.id)
+    )
+    if shard is not None:
+        return f"evaluation {shard}"
+    for table, kind in owners:
         owner = session.scalar(select(table.id).where(table.job_id == job.id))
         if owner is not None:
             return f"{kind} {owner}"

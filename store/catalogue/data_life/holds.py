@@ -11,7 +11,17 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from store.database.sessions import read_clock
-from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Hold, Job, WitnessSet
+from store.database.tables import (
+    Comparison,
+    Dataset,
+    Denoiser,
+    Evaluation,
+    Explanation,
+    Gnn,
+    Hold,
+    Job,
+    WitnessSet,
+)
 from store.errors import NotFound, OnHold
 
 
@@ -23,9 +33,11 @@ class Held(StrEnum):
     DATASET = "dataset"
     DENOISER = "denoiser"
     JOB = "job"
+    EVALUATION = "evaluation"
+    COMPARISON = "comparison"
 
 
-Holdable = Explanation | Gnn | Dataset | Denoiser | Job
+Holdable = Explanation | Gnn | Dataset | Denoiser | Job | Evaluation | Comparison
 
 _TABLES: dict[Held, type[Holdable]] = {
     Held.EXPLANATION: Explanation,
@@ -33,6 +45,8 @@ _TABLES: dict[Held, type[Holdable]] = {
     Held.DATASET: Dataset,
     Held.DENOISER: Denoiser,
     Held.JOB: Job,
+    Held.EVALUATION: Evaluation,
+    Held.COMPARISON: Comparison,
 }
 
 
@@ -131,6 +145,11 @@ def _needed(row: Holdable) -> Sequence[str | None]:
     match row:
         case Explanation():
             return (row.gnn_id, row.dataset_id, row.denoiser_id, row.witness_set_id)
+        case Evaluation():
+            used = (row.gnn_id, row.dataset_id, row.denoiser_id, row.witness_set_id)
+            return (*used, row.test_dataset_id)
+        case Comparison():
+            return (row.baseline_id, row.candidate_id)
         case Denoiser():
             return (row.gnn_id, row.dataset_id)
         case Job():
@@ -142,7 +161,7 @@ def _existing(session: Session, ids: Iterable[str | None], tenant: str) -> set[s
     """Those that exist, locked: a deletion either comes first or sees the hold."""
     wanted = sorted({id_ for id_ in ids if id_ is not None})
     found: set[str] = set()
-    for table in (Gnn, Dataset, Denoiser, WitnessSet):
+    for table in (Gnn, Dataset, Denoiser, WitnessSet, Evaluation):
         query = select(table.id).where(table.tenant_id == tenant, table.id.in_(wanted))
         query = query.order_by(table.id).with_for_update(read=True, key_share=True)
         found.update(session.scalars(query))

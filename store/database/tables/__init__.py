@@ -16,6 +16,7 @@ from store.database.tables.data_life import (
     TenantPolicy,
     TenantUsage,
 )
+from store.database.tables.evaluations import Comparison, Evaluation, EvaluationShard
 from store.database.tables.explanations import Explanation, Replay
 from store.database.tables.inputs import Dataset, DatasetName, Gnn, GnnAlias, GnnName
 from store.database.tables.jobs import Job, JobEvent, JobTotal
@@ -28,10 +29,13 @@ __all__ = [
     "ApiKey",
     "ArtifactEntry",
     "AuditEntry",
+    "Comparison",
     "Dataset",
     "DatasetName",
     "Deletion",
     "Denoiser",
+    "Evaluation",
+    "EvaluationShard",
     "Explanation",
     "Gnn",
     "GnnAlias",

@@ -47,6 +47,8 @@ class Job(Resource):
     also_waiting_for: Mapped[str | None] = mapped_column(ID)
     # The job of the provisional answer, which ends before the final one starts.
     waiting_for_provisional: Mapped[str | None] = mapped_column(ID)
+    # True of an evaluation while some of its shards have not ended; else null.
+    waiting_for_shards: Mapped[bool | None]
     subject_id: Mapped[str | None] = mapped_column(ID)
     # No foreign keys: a job outlives the resources that it used.
     gnn_id: Mapped[str | None] = mapped_column(ID)
@@ -79,8 +81,8 @@ class Job(Resource):
 
     @hybrid_property
     def is_blocked(self) -> bool:
-        """Whether it waits for another job."""
-        return self.awaited is not None
+        """Whether it waits for other jobs."""
+        return self.awaited is not None or bool(self.waiting_for_shards)
 
     @is_blocked.inplace.expression
     @classmethod
@@ -89,6 +91,7 @@ class Job(Resource):
             cls.waiting_for.is_not(None),
             cls.also_waiting_for.is_not(None),
             cls.waiting_for_provisional.is_not(None),
+            cls.waiting_for_shards.is_(True),
         )
 
 

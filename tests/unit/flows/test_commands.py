@@ -132,6 +132,49 @@ def walk_through_metadata(shell: Shell, explanation: str) -> None:
     shell.run(f"metadata {explanation} 'a b=1'", code=4)
 
 
+def walk_through_evaluations(shell: Shell) -> None:
+    asked = (
+        "evaluations create --gnn chains --dataset chains --test chains --metric mmd --judge none"
+    )
+    assert shell.json(f"{asked} --dry-run")["instances"] == 12
+    assert "12 instances" in shell.run(f"{asked} --dry-run")
+    made = shell.json(f"{asked} --explainer search --explainer greedy")
+    evaluation = made["id"]
+    assert [one["explainer"] for one in made["result"]["explainers"]] == ["search", "greedy"]
+    assert [item["id"] for item in shell.json("evaluations list --gnn chains")] == [evaluation]
+    assert "CF-ACC AUC" in shell.run(f"evaluations show {evaluation}")
+    assert shell.json(f"evaluations watch {evaluation}")["result"] == made["result"]
+    assert len(shell.json(f"evaluations rows {evaluation} --explainer greedy --limit 50")) == 12
+    shell.run(f"evaluations save {evaluation} rows.csv")
+    shell.run(f"evaluations save {evaluation} rows.parquet")
+    assert len(Path("rows.csv").read_text().splitlines()) == 25
+    assert Path("rows.parquet").read_bytes()[:4] == b"PAR1"
+    shell.run(f"evaluations save {evaluation} rows.xlsx", code=1)
+
+    compared = f"comparisons create {evaluation} {evaluation} --explainer search"
+    comparison = shell.json(f"{compared} --candidate-explainer greedy")["id"]
+    assert [item["id"] for item in shell.json("comparisons list")] == [comparison]
+    assert "12 instances" in shell.run(f"comparisons show {comparison}")
+    shell.run(compared, code=4)  # nothing differs
+
+    threshold = '[[threshold]]\nfigure = "validity"\nexplainer = "search"\n'
+    Path("loose.toml").write_text(f"{threshold}min = 0.0\n")
+    Path("strict.toml").write_text(f"{threshold}max = -1.0\n")
+    assert shell.json(f"gate loose.toml --evaluation {evaluation}")["passed"] is True
+    assert "FAILED  validity of search" in shell.run(
+        f"gate strict.toml --evaluation {evaluation}", code=8
+    )
+    Path("both.toml").write_text(f'{threshold}min = 0.0\n[comparison]\nnoise = "instances"\n')
+    assert "the gate passed" in shell.run(
+        f"gate both.toml --evaluation {evaluation} --comparison {comparison}"
+    )
+    shell.run(f"gate both.toml --evaluation {evaluation}", code=1)
+    Path("wrong.toml").write_text("[[threshold]]\nfigure = 3\n")
+    shell.run(f"gate wrong.toml --evaluation {evaluation}", code=1)
+    assert shell.json(f"comparisons delete {comparison}") == {"deleted": comparison}
+    assert shell.json(f"evaluations delete {evaluation}") == {"deleted": evaluation}
+
+
 def walk_through_receipts(shell: Shell, explanation: str) -> None:
     replayed = shell.json(f"explanations replay {explanation}")
     assert replayed["report"]["outcome"] == "match"
@@ -214,6 +257,8 @@ def test_every_command_works_and_asks_the_routes_of_the_page(shell: Shell) -> No
     near = shell.json(f"explanations nearest {explanation}")
     assert near["nearest"]["prediction"]["class_name"] == "ring"
     assert "of node neighbourhoods" in shell.run(f"explanations nearest {explanation}")
+
+    walk_through_evaluations(shell)
 
     job = answer["job"]["id"]
     assert shell.json(f"jobs show {job}")["state"] == "succeeded"

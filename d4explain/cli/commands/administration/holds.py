@@ -11,7 +11,7 @@ from d4explain.client.client import Client
 
 app = typer.Typer(help="Keep resources from being deleted.", no_args_is_help=True)
 ResourceId = Annotated[
-    str, typer.Argument(metavar="ID", help="exp_…, gnn_…, set_…, den_… or job_….")
+    str, typer.Argument(metavar="ID", help="exp_…, gnn_…, set_…, den_…, job_…, evl_… or cmp_….")
 ]
 
 

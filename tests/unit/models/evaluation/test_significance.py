@@ -63,8 +63,12 @@ def test_equal_evaluations_do_not_differ() -> None:
     values = torch.rand(10, dtype=torch.float64)
     result = paired_difference(values, values, seed=0)
     assert (result.difference, result.p_value, result.effect) == (0.0, 1.0, None)
-    assert retraining_difference([1.0, 1.0, 1.0], 1.0, standard_error=0.0).p_value == 1.0
-    assert retraining_difference([1.0, 1.0, 1.0], 0.9, standard_error=0.0).p_value == 0.0
+    assert (
+        retraining_difference([1.0, 1.0, 1.0], 1.0, standard_error=0.0, instances=50).p_value == 1.0
+    )
+    assert (
+        retraining_difference([1.0, 1.0, 1.0], 0.9, standard_error=0.0, instances=50).p_value == 0.0
+    )
 
 
 def test_trainings_of_one_recipe_are_rejected_as_often_as_alpha_says() -> None:
@@ -81,7 +85,7 @@ def test_trainings_of_one_recipe_are_rejected_as_often_as_alpha_says() -> None:
         ]
         means = [float(value.mean()) for value in values]
         se = float((values[5] - values[0]).std()) / math.sqrt(instances)
-        p = retraining_difference(means[:5], means[5], standard_error=se).p_value
+        p = retraining_difference(means[:5], means[5], standard_error=se, instances=300).p_value
         rejected += p <= 0.05
         if run < 100:
             difference = paired_difference(values[0], values[5], seed=0, permutations=200)
@@ -91,7 +95,9 @@ def test_trainings_of_one_recipe_are_rejected_as_often_as_alpha_says() -> None:
 
 
 def test_a_shift_beyond_the_spread_is_found() -> None:
-    result = retraining_difference([0.80, 0.81, 0.79, 0.80, 0.82], 0.60, standard_error=0.01)
+    result = retraining_difference(
+        [0.80, 0.81, 0.79, 0.80, 0.82], 0.60, standard_error=0.01, instances=50
+    )
     assert result.p_value < 1e-3
     assert result.effect is not None
     assert result.effect < -15
@@ -100,7 +106,7 @@ def test_a_shift_beyond_the_spread_is_found() -> None:
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_too_few_trainings_say_how_many_are_needed(count: int) -> None:
     with pytest.raises(ValueError, match="needs 3 trainings"):
-        retraining_difference([0.5] * count, 0.5, standard_error=0.1)
+        retraining_difference([0.5] * count, 0.5, standard_error=0.1, instances=50)
 
 
 def test_the_interval_of_a_ratio_covers_its_true_value() -> None:
@@ -115,3 +121,27 @@ def test_the_interval_of_a_ratio_covers_its_true_value() -> None:
         assert figure.count == int(among.sum())
         missed += not figure.low <= 0.4 <= figure.high
     assert 2 <= missed <= 22
+
+
+@pytest.mark.parametrize("between", [0.0, 0.5, 1.0, 4.0, 16.0])
+@pytest.mark.parametrize("count", [3, 5, 8])
+def test_equal_trainings_are_rejected_at_most_as_often_as_the_level_says(
+    count: int, between: float
+) -> None:
+    """`between`: variance between trainings over that of a mean over instances."""
+    generator = torch.Generator().manual_seed(count)
+    deviation = math.sqrt(1 + between)
+    values = deviation * torch.randn(4000, count + 1, generator=generator, dtype=torch.float64)
+    rejected = sum(
+        retraining_difference(row[:-1], row[-1], standard_error=math.sqrt(2), instances=300).p_value
+        <= 0.05
+        for row in values.tolist()
+    )
+    assert rejected / 4000 <= 0.06
+
+
+def test_with_many_instances_and_no_spread_a_large_change_is_found() -> None:
+    result = retraining_difference([1.0] * 5, 0.6, standard_error=0.07, instances=50)
+    assert result.p_value < 1e-4
+    few = retraining_difference([1.0] * 4, 0.6, standard_error=0.07, instances=50)
+    assert few.p_value > result.p_value

@@ -67,6 +67,8 @@ def test_every_route_is_described(document):
     assert listed == {
         *(f"{method} /v1/{noun}" for noun in ("gnns", "datasets", "denoisers", "explanations")
           for method in ("get", "post")),
+        *(f"{method} /v1/{noun}" for noun in ("evaluations", "comparisons")
+          for method in ("get", "post")),
         "get /v1/datasets/{dataset_id}/graphs",
         "get /v1/explanations/{explanation_id}/letter",
         "get /v1/explanations/{explanation_id}/report",
@@ -99,6 +101,9 @@ def test_every_route_is_described(document):
         "get /v1/signing-keys",
         "get /v1/audit-log",
         "get /v1/audit-log/head",
+        *(f"{method} /v1/evaluations/{{evaluation_id}}" for method in ("get", "delete")),
+        "get /v1/evaluations/{evaluation_id}/rows",
+        *(f"{method} /v1/comparisons/{{comparison_id}}" for method in ("get", "delete")),
         "get /v1/jobs",
         "get /v1/jobs/{job_id}",
         "get /v1/jobs/{job_id}/events",

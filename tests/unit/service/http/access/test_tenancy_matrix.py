@@ -23,6 +23,7 @@ from service.http.principals import OPEN_PATHS, scope_of
 from store.access import api_keys
 from store.access.api_keys import NewKey
 from store.catalogue import gnn_labels
+from store.catalogue.evaluations import comparisons, evaluations
 from store.database.tables import Replay
 from store.database.tables.webhooks import WebhookDelivery
 from store.webhooks import endpoints
@@ -50,6 +51,8 @@ class Ids:
     webhook: str
     delivery: str
     replay: str
+    evaluation: str
+    comparison: str
 
 
 UNKNOWN = Ids(
@@ -57,6 +60,7 @@ UNKNOWN = Ids(
     *("den_00000000000000000000", "exp_00000000000000000000", "job_00000000000000000000"),
     *("key_00000000000000000000", "lnk_00000000000000000000", "whk_00000000000000000000"),
     *("msg_00000000000000000000", "rpl_00000000000000000000"),
+    *("evl_00000000000000000000", "cmp_00000000000000000000"),
 )
 GRAPH = Deployment.graph()
 OBJECTIVE = {"objective": "counterfactual"}
@@ -83,6 +87,15 @@ class Row:
 def explanation_of(mine: Ids, **foreign: Any) -> Document:
     asked = {"kind": "counterfactual", "gnn": mine.gnn, "dataset": mine.dataset, "graph": GRAPH}
     return {**asked, **foreign}
+
+
+def evaluation_of(mine: Ids, **foreign: Any) -> Document:
+    asked = {"gnn": mine.gnn, "dataset": mine.dataset, "test": mine.dataset, "metrics": []}
+    return {**asked, "explainers": ["search"], **foreign}
+
+
+def comparison_of(mine: Ids, **foreign: Any) -> Document:
+    return {"baseline": mine.evaluation, "candidate": mine.evaluation, **foreign}
 
 
 LIST = Row(lists=True)
@@ -153,6 +166,33 @@ ROWS: dict[str, Row] = {
             lambda ids: explanation_of(MINE["ids"], judges=[ids.gnn]),
         ),
     ),
+    "GET /v1/evaluations": Row(lists=True, filters=("gnn",)),
+    "POST /v1/evaluations": Row(
+        lambda _: "/v1/evaluations",
+        lambda ids: evaluation_of(MINE["ids"], gnn=ids.gnn),
+        more=(
+            lambda ids: evaluation_of(MINE["ids"], dataset=ids.dataset),
+            lambda ids: evaluation_of(MINE["ids"], test=ids.dataset),
+            lambda ids: evaluation_of(MINE["ids"], explainers=["d4"], denoiser=ids.denoiser),
+            lambda ids: evaluation_of(MINE["ids"], judges=[ids.gnn]),
+        ),
+    ),
+    "GET /v1/evaluations/{evaluation_id}": Row(lambda ids: f"/v1/evaluations/{ids.evaluation}"),
+    "GET /v1/evaluations/{evaluation_id}/rows": Row(
+        lambda ids: f"/v1/evaluations/{ids.evaluation}/rows"
+    ),
+    "DELETE /v1/evaluations/{evaluation_id}": Row(lambda ids: f"/v1/evaluations/{ids.evaluation}"),
+    "GET /v1/comparisons": Row(lists=True, filters=("evaluation",)),
+    "POST /v1/comparisons": Row(
+        lambda _: "/v1/comparisons",
+        lambda ids: comparison_of(MINE["ids"], baseline=ids.evaluation),
+        more=(
+            lambda ids: comparison_of(MINE["ids"], candidate=ids.evaluation),
+            lambda ids: comparison_of(MINE["ids"], retrained=[ids.evaluation]),
+        ),
+    ),
+    "GET /v1/comparisons/{comparison_id}": Row(lambda ids: f"/v1/comparisons/{ids.comparison}"),
+    "DELETE /v1/comparisons/{comparison_id}": Row(lambda ids: f"/v1/comparisons/{ids.comparison}"),
     "GET /v1/explanations/{explanation_id}": Row(
         lambda ids: f"/v1/explanations/{ids.explanation}?format=svg"
     ),
@@ -340,6 +380,13 @@ def filled(deployment: Deployment, key_id: str) -> Ids:
             job_id=posted["job"]["id"],
         )
         session.add_all((delivery, replay))
+    evaluation = deployment.evaluation(gnn=gnn, dataset=dataset)
+    deployment.finish_evaluation(evaluation)
+    with deployment.store.database.transaction() as session:
+        row = evaluations.get(session, evaluation, tenant)
+        comparison = comparisons.create(
+            session, baseline=row, candidate=row, request_digest=stored, seed=0
+        ).id
     return Ids(
         gnn=gnn,
         gnn_name=named.name,
@@ -352,6 +399,8 @@ def filled(deployment: Deployment, key_id: str) -> Ids:
         webhook=hook.id,
         delivery=delivery.id,
         replay=replay.id,
+        evaluation=evaluation,
+        comparison=comparison,
     )
 
 

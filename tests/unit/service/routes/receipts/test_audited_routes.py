@@ -137,6 +137,27 @@ def linked(api: Any) -> str:
     return f"{path}/{api.client.post(path, json={}).json()['id']}"
 
 
+def evaluated(api: Any) -> str:
+    evaluation = str(api.evaluation())
+    api.finish_evaluation(evaluation)
+    return evaluation
+
+
+def two_evaluated(api: Any) -> dict[str, Any]:
+    """The body of a comparison of two evaluations of one GNN."""
+    gnn, dataset = api.gnn(), api.dataset()
+    ids = [api.evaluation(gnn=gnn, dataset=dataset, seed=seed) for seed in (0, 1)]
+    for id_ in ids:
+        api.finish_evaluation(id_)
+    return {"baseline": ids[0], "candidate": ids[1]}
+
+
+def canceled_comparison(api: Any) -> str:
+    posted = api.client.post("/v1/comparisons", json=two_evaluated(api)).json()
+    api.client.post(f"/v1/jobs/{posted['job']['id']}/cancel")
+    return str(posted["id"])
+
+
 def requests(api: Any) -> dict[str, Callable[[], Any]]:
     """A request of each state-changing route that succeeds, by the name of the route."""
     client = api.client
@@ -190,6 +211,19 @@ def requests(api: Any) -> dict[str, Callable[[], Any]]:
         "put_retention": lambda: client.put("/v1/retention", json={"explanations": 90}),
         "put_hold": lambda: client.put(held(api), json={"reason": "a lawsuit"}),
         "delete_hold": lambda: client.delete(held(api, existing=True)),
+        "create_evaluation": lambda: client.post(
+            "/v1/evaluations",
+            json={
+                "gnn": api.gnn(),
+                "dataset": (dataset := api.dataset()),
+                "test": dataset,
+                "explainers": ["search"],
+                "metrics": [],
+            },
+        ),
+        "delete_evaluation": lambda: client.delete(f"/v1/evaluations/{evaluated(api)}"),
+        "create_comparison": lambda: client.post("/v1/comparisons", json=two_evaluated(api)),
+        "delete_comparison": lambda: client.delete(f"/v1/comparisons/{canceled_comparison(api)}"),
         "create_webhook": lambda: client.post("/v1/webhooks", json={"url": HOOK}),
         "change_explanation": lambda: client.patch(
             f"/v1/explanations/{explanation(api)['id']}", json={"metadata": {"a": 1}}

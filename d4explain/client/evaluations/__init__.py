@@ -1,0 +1,1 @@
+"""Requests about evaluations and comparisons, and their resources."""

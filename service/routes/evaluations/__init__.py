@@ -1,0 +1,1 @@
+"""Evaluations of test sets, their rows, and comparisons."""

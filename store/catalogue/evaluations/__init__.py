@@ -1,0 +1,1 @@
+"""Evaluations of test sets, and comparisons of two of them."""

@@ -1,0 +1,1 @@
+"""Rows of evaluations, their figures, and comparisons."""
