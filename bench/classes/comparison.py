@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from bench.classes.figures import ClassRow, class_row
-from bench.classes.methods import OURS, PAPER, PAPER_GRID, ClassMethod
+from bench.classes.methods import ALONE, OURS, PAPER, PAPER_GRID, ClassMethod
 from bench.classes.runs import ClassRun
 from bench.data.tasks import Task
 from bench.gnns.target_gnns import TargetGnn
@@ -44,19 +44,25 @@ def class_rows(
     seeds: int,
     full: bool,
     labels: Sequence[int] | None = None,
+    methods: Sequence[str] | None = None,
     seed: int,
     on_progress: OnProgress,
 ) -> Iterator[tuple[ClassRow, dict[str, Any]]]:
     """Yield each row, and the row to save with its provenance; cached answers are reused.
 
     All explanations share one GNN and one denoiser of `seed`; they have the seeds after it. Rows of
-    a size, except that of the 3 × 3 grid, and those of the paper's grid have one seed.
+    a size, except that of the 3 × 3 grid, and those of the paper's grid have one seed. With no
+    `seeds`, there are only those.
     """
     run = ClassRun(target, task.train.graphs, budget=budget, seed=seed, on_progress=on_progress)
     for label in labels or _LABELS.get(task.name) or range(task.classes):
         if not run.has_class(label):
             continue
         for nodes, method, count in _cases(task.name, label, seeds, full):
+            if methods is not None and method.name not in methods:
+                continue
+            if not count:
+                continue
             what = f"{task.name}, class {label}, {method.name}, N = {nodes or 'chosen'}"
             results = []
             for number in range(count):
@@ -80,7 +86,7 @@ def _cases(
     if label not in _SIZED_LABELS.get(dataset, (label,)):
         return
     for nodes in _SIZES.get(dataset, _OTHER_SIZES):
-        for method in (PAPER,) if nodes in larger else (*OURS, PAPER):
+        for method in (PAPER, *ALONE) if nodes in larger else (*OURS, PAPER, *ALONE):
             yield nodes, method, 1
     if full and dataset in CLASS_GRID_SIZES:
         for method in PAPER_GRID:

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from bench.classes.methods import ClassMethod
 from bench.classes.runs import ClassAnswer, ClassResult
 from bench.data.motifs import shows_class
-from bench.report.paper_figures import CLASS_CONFIDENCE, CLASS_DENSITY
+from bench.report.paper_figures import (
+    CLASS_CONFIDENCE,
+    CLASS_DENSITY,
+    XGNN_CONFIDENCE,
+    XGNN_DENSITY,
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ def class_row(
         for result in results
     ]
     size = -1 if nodes is None else nodes
+    is_xgnn = method.name == "xgnn"
     return ClassRow(
         dataset=dataset,
         label=label,
@@ -62,9 +68,11 @@ def class_row(
         seeds=len(results),
         n=len(answers) / len(results),
         confidence_alone=_mean([answer.alone for answer in answers]),
-        paper_confidence=CLASS_CONFIDENCE.get(dataset, {}).get(size),
+        paper_confidence=(XGNN_CONFIDENCE if is_xgnn else CLASS_CONFIDENCE)
+        .get(dataset, {})
+        .get(size),
         density=_mean([answer.density for answer in answers]),
-        paper_density=CLASS_DENSITY.get(dataset, {}).get(size),
+        paper_density=(XGNN_DENSITY if is_xgnn else CLASS_DENSITY).get(dataset, {}).get(size),
         class_support=_mean([answer.class_support for answer in first]),
         other_support=_mean([answer.other_support for answer in first]),
         contrast=_mean([_contrast(answer) for answer in first]),

@@ -2,6 +2,7 @@
 
 - `d4`: patterns by evidence; candidates from the denoiser's chains and from the data.
 - `mined`: the same with candidates from the data alone, without a denoiser.
+- `xgnn` and `hill_climbing`: graphs by the GNN's confidence in them alone, without a denoiser.
 - `d4_paper`: the paper's Algorithm 1 as printed, with the denoiser of `d4`; graphs may repeat.
 """
 
@@ -32,7 +33,7 @@ class ClassMethod:
         return ClassConfig(
             label,
             nodes=nodes,
-            chains=PAPER_EXPLANATIONS if is_paper else ClassConfig.chains,
+            chains=ClassConfig.chains if self.sampler == "guided" else PAPER_EXPLANATIONS,
             candidates=self.candidates or ClassConfig.candidates,
             steps=self.steps or ClassConfig.steps,
             sampler=self.sampler,
@@ -45,6 +46,10 @@ OURS = (
     ClassMethod("mined", "guided", False),
 )
 PAPER = ClassMethod("d4_paper", "paper", True, _K, _T)
+ALONE = (
+    ClassMethod("xgnn", "xgnn", False),
+    ClassMethod("hill_climbing", "hill-climbing", False),
+)
 # K, T of the paper's second table, except the settings of `PAPER`.
 PAPER_GRID = tuple(
     ClassMethod("d4_paper", "paper", True, candidates, steps)

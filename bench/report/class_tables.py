@@ -35,11 +35,11 @@ _FIGURES = {
     "motif": "shows the class",
 }
 _PAPER_KEYS = {"confidence_alone": "paper_confidence", "density": "paper_density"}
-_METHODS = ("d4_paper", "d4", "mined")
+_METHODS = ("d4_paper", "d4", "mined", "xgnn", "hill_climbing")
 
 
 def class_tables(results: Results) -> list[str]:
-    return [*_by_class(results), *_by_size(results), *_by_setting(results)]
+    return [*_by_class(results), *class_table_by_size(results), *_by_setting(results)]
 
 
 def _by_class(results: Results) -> list[str]:
@@ -60,7 +60,7 @@ def _by_class(results: Results) -> list[str]:
     return [table(lines, _COLUMNS)] if lines else []
 
 
-def _by_size(results: Results) -> list[str]:
+def class_table_by_size(results: Results) -> list[str]:
     """The paper's first table, transposed lines: one per figure and method, a column per size."""
     rows = [row for row in results.rows("classes") if row["paper_confidence"] is not None]
     cases = list(dict.fromkeys((row["dataset"], row["nodes"]) for row in rows))
@@ -70,9 +70,12 @@ def _by_size(results: Results) -> list[str]:
     columns |= {_case_key(*case): f"{case[0]}, N = {case[1]}" for case in cases}
     lines = []
     for figure, title in _FIGURES.items():
-        sources = [(f"`{method}`", method, figure) for method in _METHODS]
+        measured = [method for method in _METHODS if any(row["method"] == method for row in rows)]
+        sources = [(f"`{method}`", method, figure) for method in measured]
         if figure in _PAPER_KEYS:
             sources.insert(1, ("paper", "d4_paper", _PAPER_KEYS[figure]))
+            if "xgnn" in measured:
+                sources.append(("paper's XGNN", "xgnn", _PAPER_KEYS[figure]))
         for name, method, key in sources:
             line: dict[str, object] = {"figure": title, "method": name}
             for dataset, nodes in cases:

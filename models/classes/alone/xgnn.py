@@ -3,9 +3,9 @@
 Yuan et al., "XGNN: Towards Model-Level Explanations of Graph Neural Networks", KDD 2020. A state
 is a graph; an action picks a start node, then an end node among the other nodes and the candidates,
 one per node type. The reward of a step is p(class | G_{t+1}) − 1/classes, plus the same of the
-final graph. Episodes of one batch build their graphs side by side, so the rest of an episode is its own
-rollout. Instead of a penalty for degrees that no node of the type has, such actions are excluded.
-The mean reward of the batch is the baseline.
+final graph. Episodes of one batch build their graphs side by side, so the rest of an episode is its
+own rollout. Instead of a penalty for degrees that no node of the type has, such actions are
+excluded. The mean reward of the batch is the baseline.
 """
 
 from __future__ import annotations
