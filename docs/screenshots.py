@@ -56,7 +56,7 @@ def main() -> None:
         page.goto(f"{url}/jobs/{training.id}")
         page.get_by_role("row", name="succeeded").wait_for(timeout=_WAIT_MS)
         _save(page, "dashboard-job", height=600)
-        page.goto(f"{url}/ask")
+        page.goto(f"{url}/ask?gnn={question.gnn}")
         page.get_by_role("button", name="2. ").first.click()
         page.get_by_role("button", name="Freeze node").click(timeout=_WAIT_MS)
         page.get_by_role("button", name="Freeze edge").click()
@@ -119,6 +119,7 @@ def _ended(explanation: Explanation) -> bool:
 def _save(page: Page, name: str, height: int = 860) -> None:
     """The top of the page as PNG with few colours: a tenth of the size."""
     page.set_viewport_size({"width": 1200, "height": height})
+    page.evaluate("scrollTo(0, 0)")
     page.wait_for_timeout(1000)  # drawings load one after the other
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(_COLOURS)
     picture.save(IMAGES / f"{name}.png", optimize=True)

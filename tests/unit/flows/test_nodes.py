@@ -218,6 +218,20 @@ def test_the_edits_for_a_node_flip_it_in_the_whole_graph(flow: ApiFlow, explaine
     assert again["probabilities"] == pytest.approx(found["prediction"]["probabilities"], rel=1e-5)
 
 
+def test_the_nearest_real_node_is_shown_in_its_neighbourhood(flow: ApiFlow) -> None:
+    explanation = flow.explain(graph=ring(8), node=0, explainer="search")
+    path = f"/v1/explanations/{explanation['id']}/nearest"
+    found = flow.client.get(f"{path}?target_class=1").json()
+    near = found["nearest"]
+    assert near["position"] is None
+    assert near["prediction"]["predicted_class"] == 1
+    assert near["node"] in [node["id"] for node in near["graph"]["nodes"]]
+    assert 0 < found["distance"] <= 1
+    # Nodes of the rings of the reference look like the node itself.
+    own = flow.client.get(f"{path}?target_class=0").json()
+    assert own["distance"] < found["distance"]
+
+
 def test_mmd_compares_with_the_neighbourhoods_of_reference_nodes(flow: ApiFlow) -> None:
     result = flow.explain(graph=ring(8), node=0)["result"]
     assert result["mmd"]["reference_count"] == sum(len(graph["nodes"]) for graph in REFERENCE)

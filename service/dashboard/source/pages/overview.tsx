@@ -103,13 +103,13 @@ function Service({ readiness }: { readiness: Readiness }) {
   );
 }
 
-// Each point is one explanation, oldest first.
+// Each point is one explanation, oldest first; many come at the same time, so their order is plotted.
 function Trends({ explanations }: { explanations: Explanation[] }) {
   const ended = explanations.filter((one) => one.result_stage === "final").reverse();
   const points = (name: "flip_rate" | "transfer_ratio"): [number, number][] =>
-    ended.flatMap((one) => {
+    ended.flatMap((one, number) => {
       const value = one.summary?.[name];
-      return typeof value === "number" ? [[Date.parse(one.created_at), value] as [number, number]] : [];
+      return typeof value === "number" ? [[number, value] as [number, number]] : [];
     });
   const flips = points("flip_rate");
   const transfers = points("transfer_ratio");
@@ -121,7 +121,7 @@ function Trends({ explanations }: { explanations: Explanation[] }) {
         <LinePlot dots series={{ name: "transfer ratio", points: transfers }} range={[0, 1]} label="Share of judged answers that most judges share, over time" />
       </div>
       <p class="muted">
-        Flip rate: the share of an explanation's graphs that have a counterfactual; {percent(mean(flips))} on average. Transfer ratio: the share
+        Each point is an explanation, the newest on the right. Flip rate: the share of an explanation's graphs that have a counterfactual; {percent(mean(flips))} on average. Transfer ratio: the share
         of its judged answers that most other networks share{transfers.length > 0 ? `; ${percent(mean(transfers))} on average` : "; nothing was judged yet"}.
       </p>
     </Card>
