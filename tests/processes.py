@@ -119,6 +119,7 @@ class WorkerProcess:
 
     process: subprocess.Popen[bytes]
     log: Path
+    program: Path = ROOT  # the folder of its source
 
     @property
     def pid(self) -> int:
@@ -177,7 +178,7 @@ class Stack:
                 stderr=output,
                 start_new_session=True,
             )
-        worker = WorkerProcess(process, log)
+        worker = WorkerProcess(process, log, folder)
         self.workers.append(worker)
         return worker
 

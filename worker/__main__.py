@@ -21,6 +21,7 @@ from store import logs
 from store.database import schema
 from store.errors import ManyMachines, SchemaMismatch, SettingsError
 from store.jobs import Queue, workers
+from store.queue.celery_config import known_message_queues
 from store.settings import Settings
 from store.store import Store
 from worker.process.celery_app import NoBrokerError, create_app
@@ -72,12 +73,13 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.simplefilter("ignore", CPendingDeprecationWarning)
     # A worker of short jobs also sends webhooks; more of these workers send more at once.
     is_sender = Queue.LIGHT in options.queues.split(",")
+    queues = known_message_queues(Queue(name) for name in options.queues.split(","))
     with delivering(settings) if is_sender else nullcontext():
         app.worker_main(
             [
                 "--quiet",
                 "worker",
-                f"--queues={options.queues}",
+                f"--queues={','.join(queues)}",
                 f"--hostname={_name_prefix()}{secrets.token_hex(3)}@d4explain",
                 f"--loglevel={settings.log_level}",
                 # Workers coordinate through the database, not with each other.

@@ -16,7 +16,7 @@ from store.jobs.endings import end, requeue, unreserve, with_reason
 from store.jobs.submission import Priority
 
 _MAX_DOUBLINGS = 6  # 15 s · 2⁶ = 16 minutes between announcements at most
-_ANNOUNCED = (Job.id, Job.attempt, Job.queue, Job.priority)
+_ANNOUNCED = (Job.id, Job.attempt, Job.queue, Job.priority, Job.format)
 _ORDER = (Job.priority, Job.next_dispatch_at)
 _MARK = (
     update(Job)
@@ -32,10 +32,11 @@ class Announcement(NamedTuple):
     attempt: int
     queue: Queue
     priority: int
+    format: int
 
     @classmethod
     def of(cls, job: Job) -> Announcement:
-        return cls(job.id, job.attempt, job.queue, job.priority)
+        return cls(job.id, job.attempt, job.queue, job.priority, job.format)
 
 
 def reap(session: Session, limit: int = 200) -> list[str]:
@@ -71,7 +72,7 @@ def due(session: Session, limit: int = 100) -> list[Announcement]:
             for row in rows
         ]
         session.connection().execute(_MARK, marks)
-    return [Announcement(row.id, row.attempt, row.queue, row.priority) for row in rows]
+    return [Announcement(row.id, row.attempt, row.queue, row.priority, row.format) for row in rows]
 
 
 def never_announced(session: Session, limit: int = 100) -> list[Announcement]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
@@ -9,10 +10,25 @@ from celery import Celery
 from celery.loaders.app import AppLoader
 
 from d4explain.contracts.job_states import Queue
-from store.jobs.submission import Priority
+from store.jobs.submission import JOB_FORMAT, Priority
 from store.queue.redis_urls import for_celery
 
 TASK_NAME = "d4explain.run"
+
+
+def message_queue(queue: Queue, job_format: int) -> str:
+    """The broker's queue of these jobs; a worker reads no messages of formats it does not know.
+
+    Otherwise an idle worker of an older program would take and drop them, and the jobs would wait
+    for their next announcements although a newer worker is idle.
+    """
+    return f"{queue.value}.{job_format}"
+
+
+def known_message_queues(queues: Iterable[Queue]) -> list[str]:
+    """The broker's queues that a worker of this program reads."""
+    formats = range(1, JOB_FORMAT + 1)
+    return [message_queue(queue, known) for queue in queues for known in formats]
 
 
 def celery_settings(redis_url: str) -> dict[str, object]:
@@ -33,7 +49,7 @@ def celery_settings(redis_url: str) -> dict[str, object]:
             "priority_steps": [0, 3, 6, 9],
             "queue_order_strategy": "priority",
         },
-        "task_default_queue": Queue.LIGHT.value,
+        "task_default_queue": message_queue(Queue.LIGHT, JOB_FORMAT),
         "task_default_priority": int(Priority.NEW),
         # Early acknowledgement: the dispatcher sends a lost message again.
         "task_acks_late": False,

@@ -10,7 +10,7 @@ import redis
 from kombu.exceptions import KombuError
 
 from store.jobs import Announcement
-from store.queue.celery_config import TASK_NAME, broker_app
+from store.queue.celery_config import TASK_NAME, broker_app, message_queue
 from store.queue.redis_urls import for_redis_py
 
 _EPOCH_KEY = "d4explain:epoch"
@@ -60,7 +60,7 @@ class QueuePublisher:
                     self._app.send_task(
                         TASK_NAME,
                         args=[job.job_id],
-                        queue=job.queue.value,
+                        queue=message_queue(job.queue, job.format),
                         priority=job.priority,
                         producer=producer,
                         retry=False,

@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the started processes, too
     out = chosen.out or Path(f"histories/{chosen.database}-{chosen.seed}.jsonl")
     with tempfile.TemporaryDirectory() as folder:
-        scale = Scale(chosen.jobs)
+        scale = Scale(chosen.jobs, has_older_program=True)
         run(Path(folder), out, seed=chosen.seed, database=chosen.database, scale=scale)
     return _judge([out])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from d4explain.stack.ports import free_port
 from store.database.tables import Job, Lead
 from tests.chaos.history import HistoryWriter, Row
 from tests.cutting_proxy import CuttingProxy
+from tests.newer_program import newer_program
 from tests.processes import (
     ROOT,
     DiskNotMounted,
@@ -44,6 +46,7 @@ class Scale:
     max_attempts: int = 8
     recoveries: int = 3  # measured after the faults
     poison_jobs: int = 1
+    has_older_program: bool = False  # one worker and one API beside a newer program
 
 
 @dataclass(frozen=True)
@@ -64,15 +67,18 @@ class Cluster:
     scale: Scale
     has_own_disk: bool
     proxy: CuttingProxy | None  # between the processes and PostgreSQL
+    programs: list[Path]  # of the workers; the API at position n has the nth, too
     apis: dict[int, ServiceProcess] = field(default_factory=dict)  # by port
     _stopping: threading.Event = field(default_factory=threading.Event)
+    _starting: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def urls(self) -> list[str]:
         return [f"http://127.0.0.1:{port}" for port in self.apis]
 
     def start_api(self, port: int) -> None:
-        self.apis[port] = self.stack.start_service(port)
+        position = list(self.apis).index(port) if port in self.apis else len(self.apis)
+        self.apis[port] = self.stack.start_service(port, self.programs[position])
 
     def leader_port(self) -> int | None:
         """The port of the API whose dispatcher leads."""
@@ -103,9 +109,26 @@ class Cluster:
     def keep_workers(self) -> None:
         """Replaces workers that were killed, until `stop` is called."""
         while not self._stopping.wait(0.2):
-            alive = sum(worker.is_alive for worker in self.stack.workers)
-            for _ in range(self.scale.workers - alive):
-                self.stack.start_worker()
+            self._start_missing_workers()
+
+    def ensure_workers(self) -> None:
+        """Returns when every worker is alive and ready."""
+        self._start_missing_workers()
+        self.stack.wait_for(*[worker for worker in self.stack.workers if worker.is_alive])
+
+    def end_upgrade(self) -> None:
+        """Replaces the workers of the older program."""
+        newest = self.programs[0]
+        self.programs = [newest] * len(self.programs)
+        for worker in self.stack.workers:
+            if worker.is_alive and worker.program != newest:
+                worker.kill()
+
+    def _start_missing_workers(self) -> None:
+        with self._starting:
+            alive = Counter(worker.program for worker in self.stack.workers if worker.is_alive)
+            for program in (Counter(self.programs) - alive).elements():
+                self.stack.start_worker(folder=program)
 
     def write_rows(self, history: HistoryWriter) -> None:
         """Writes every change of a job's row that is seen, until `stop` is called."""
@@ -164,10 +187,14 @@ def started_cluster(
             proxy = CuttingProxy.before(url)
             resources.callback(proxy.close)
             stack.extra_environment["D4_DATABASE_URL"] = proxy.url_through(url)
-        cluster = Cluster(stack, scale, has_own_disk, proxy)
+        programs = [ROOT] * scale.workers
+        if scale.has_older_program:
+            newest = newer_program(folder / "newer")
+            programs = [newest, ROOT, *[newest] * (scale.workers - 2)]
+        cluster = Cluster(stack, scale, has_own_disk, proxy, programs)
         for _ in range(apis):
             cluster.start_api(free_port())
-        stack.ensure_workers(scale.workers)
+        cluster.ensure_workers()
         yield cluster
 
 

@@ -43,6 +43,7 @@ class Run(Record):
     date: str
     commit: str
     machine: str
+    has_older_program: bool = False  # beside a newer one, whose jobs it does not know
 
 
 class Expected(Record):
@@ -103,6 +104,14 @@ class Recovery(Record):
     seconds: float
 
 
+class Claimed(Record):
+    """An attempt in the log of a worker, which knows job formats up to this one."""
+
+    type: Literal["claimed"] = "claimed"
+    job: str
+    known_format: int
+
+
 class Ended(Record):
     """A job of the database at the end of the run, with every state of its event log.
 
@@ -114,6 +123,7 @@ class Ended(Record):
     kind: JobKind
     part_of: str
     states: list[JobState]
+    format: int = 1
 
 
 class Finished(Record):
@@ -122,7 +132,7 @@ class Finished(Record):
     type: Literal["finished"] = "finished"
 
 
-AnyRecord = Run | Expected | Answer | Read | Row | Fault | Recovery | Ended | Finished
+AnyRecord = Run | Expected | Answer | Read | Row | Fault | Recovery | Claimed | Ended | Finished
 _ADAPTER: TypeAdapter[AnyRecord] = TypeAdapter(Annotated[AnyRecord, Field(discriminator="type")])
 History = Sequence[AnyRecord]
 

@@ -12,6 +12,7 @@ from d4explain.contracts.job_states import JobState
 from tests.chaos.history import (
     Answer,
     AnyRecord,
+    Claimed,
     Ended,
     Expected,
     Finished,
@@ -43,6 +44,7 @@ class Broken(StrEnum):
     NO_RESULT = "a reader saw a success without its result"
     RESULT_CHANGED = "two readers saw different results of a job"
     ATTEMPT_FELL = "the attempt number of a job fell, or an ended job ran again"
+    UNKNOWN_FORMAT = "a worker claimed a job of a format that it does not know"
     WRONG_ENDING = "a job ended otherwise than without faults"
     RESULT_DIFFERS = "a result differs from that of the run without faults"
     SLOW_RECOVERY = "a killed job waited too long although a worker was idle"
@@ -175,6 +177,15 @@ def _rank(row: Row) -> float:
     return 2 * row.attempt - (row.state is JobState.RUNNING)
 
 
+def _formats(case: _Case) -> Iterator[Violation]:
+    formats = {record.job: record.format for record in case.of(Ended)}
+    for record in case.of(Claimed):
+        found = formats.get(record.job, 0)  # jobs from before the faults are not in the history
+        if found > record.known_format:
+            detail = f"format {found}, by a worker that knows {record.known_format}"
+            yield Violation(Broken.UNKNOWN_FORMAT, record.job, detail)
+
+
 def _results(case: _Case) -> Iterator[Violation]:
     expected = {record.work: record for record in case.of(Expected)}
     works = case.works()
@@ -215,6 +226,7 @@ _RULES: tuple[Callable[[_Case], Iterator[Violation]], ...] = (
     _answers,
     _reads,
     _attempts,
+    _formats,
     _results,
     _recoveries,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import random
@@ -22,10 +23,11 @@ from d4explain.contracts.job_states import JobState
 from store import jobs
 from store.database.tables import Denoiser, Explanation, Job
 from store.jobs import EventType
+from store.jobs.submission import JOB_FORMAT
 from tests.chaos.clients import Accepted, Clients, outcome
 from tests.chaos.cluster import Cluster, Scale, started_cluster
 from tests.chaos.faults import FaultInjector, schedule
-from tests.chaos.history import Ended, Expected, Finished, HistoryWriter, Recovery, Run
+from tests.chaos.history import Claimed, Ended, Expected, Finished, HistoryWriter, Recovery, Run
 from tests.chaos.workload import Inputs, Work, all_works, distinct, long_training, shuffled
 from tests.processes import ROOT
 
@@ -49,10 +51,11 @@ def run(folder: Path, out: Path, *, seed: int, database: str, scale: Scale) -> N
             commit=_commit(),
             machine=f"{platform.machine()}, {os.cpu_count()} cores, Python "
             f"{platform.python_version()}",
+            has_older_program=scale.has_older_program,
         )
     )
     try:
-        alone = replace(scale, workers=1)
+        alone = replace(scale, workers=1, has_older_program=False)
         with started_cluster(folder / "calm", database, alone, apis=1) as cluster:
             _run_calmly(cluster, history)
         with started_cluster(folder / "chaos", database, scale) as cluster:
@@ -111,10 +114,12 @@ def _run_with_faults(cluster: Cluster, history: HistoryWriter, seed: int) -> Non
         submitting.result()
         injector.finish()
         _wait_until_ended(cluster, clients.accepted)
-        cluster.stack.ensure_workers(cluster.scale.workers)
+        cluster.end_upgrade()  # an idle worker of the older program cannot continue newer jobs
+        cluster.ensure_workers()
         for number in range(cluster.scale.recoveries):
             _measure_recovery(cluster, clients, history, long_training(inputs, number))
     clients.read_all("the last reader")
+    _write_claims(cluster, history)
     _write_endings(cluster, history, before)
 
 
@@ -153,7 +158,7 @@ def _measure_recovery(
         history.write(Recovery(job=running.job, seconds=round(time.monotonic() - began, 2)))
         http.post(f"/v1/jobs/{accepted.job}/cancel").raise_for_status()
         _wait_until_ended(cluster, [accepted])
-    cluster.stack.ensure_workers(cluster.scale.workers)
+    cluster.ensure_workers()
 
 
 def _wait_until_ended(cluster: Cluster, accepted: Sequence[Accepted]) -> None:
@@ -175,6 +180,15 @@ def _has_ended() -> ColumnElement[bool]:
 def _job_ids(cluster: Cluster) -> set[str]:
     with cluster.stack.store.database.reading() as session:
         return set(session.scalars(select(Job.id)))
+
+
+def _write_claims(cluster: Cluster, history: HistoryWriter) -> None:
+    """Writes the attempts in the logs; the newer program is named by its folder."""
+    for worker in cluster.stack.workers:
+        known = JOB_FORMAT + (worker.program != ROOT)
+        for line in worker.log.read_text().splitlines():
+            if '"Starting attempt' in line:
+                history.write(Claimed(job=json.loads(line)["job"], known_format=known))
 
 
 def _write_endings(cluster: Cluster, history: HistoryWriter, before: set[str]) -> None:
@@ -202,6 +216,7 @@ def _write_endings(cluster: Cluster, history: HistoryWriter, before: set[str]) -
                     kind=job.kind,
                     part_of=part_of.get(job.id, job.id),
                     states=states,
+                    format=job.format,
                 )
             )
 

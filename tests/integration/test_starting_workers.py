@@ -11,6 +11,8 @@ import pytest
 import redis
 
 from store.jobs import Announcement, Queue
+from store.jobs.submission import JOB_FORMAT
+from store.queue.celery_config import message_queue
 from store.queue.queue_publisher import QueuePublisher
 from tests.processes import Stack, WorkerProcess, opened_stack
 
@@ -39,12 +41,13 @@ def test_a_message_waits_for_a_ready_child(own_stack: Stack) -> None:
     stack = own_stack
     child = stopped_child(stack, stack.start_worker("light"))
     publisher = QueuePublisher(stack.broker.url)
-    publisher.publish([Announcement("job_unknown", 0, Queue.LIGHT, 0)])
+    publisher.publish([Announcement("job_unknown", 0, Queue.LIGHT, 0, JOB_FORMAT)])
     publisher.close()
+    queue = message_queue(Queue.LIGHT, JOB_FORMAT)
     with redis.Redis.from_url(stack.broker.url) as broker:
         # The parent has connected; it asks the broker for messages in less than a second.
         stack.until(lambda: len(broker.client_list()) > 3, "the parent has connected", 60)
         time.sleep(2)
-        assert broker.llen(Queue.LIGHT.value) == 1
+        assert broker.llen(queue) == 1
         child.resume()
-        stack.until(lambda: broker.llen(Queue.LIGHT.value) == 0, "the message is taken", 90)
+        stack.until(lambda: broker.llen(queue) == 0, "the message is taken", 90)

@@ -14,6 +14,8 @@ import redis
 
 from d4explain.stack.ports import free_port
 from store.jobs import Announcement, Queue
+from store.jobs.submission import JOB_FORMAT
+from store.queue.celery_config import known_message_queues
 from store.queue.queue_publisher import BrokerDown, QueuePublisher
 
 PASSWORD = "p/ss wörd"
@@ -84,15 +86,16 @@ def publisher(server: Server) -> Iterator[QueuePublisher]:
     publisher.close()
 
 
-def messages(server: Server, queue: str, priority: int) -> list[object]:
+def messages(server: Server, queue: str, priority: int, job_format: int = 2) -> list[object]:
     """The arguments of the queued tasks, read from kombu's list."""
-    key = queue if priority == 0 else f"{queue}\x06\x16{priority}"
+    name = f"{queue}.{job_format}"
+    key = name if priority == 0 else f"{name}\x06\x16{priority}"
     with server.client as client:
         return [json.loads(message)["headers"]["argsrepr"] for message in client.lrange(key, 0, -1)]
 
 
-def announced(job_id: str, queue: Queue, priority: int = 6) -> Announcement:
-    return Announcement(job_id, attempt=0, queue=queue, priority=priority)
+def announced(job_id: str, queue: Queue, priority: int = 6, job_format: int = 2) -> Announcement:
+    return Announcement(job_id, attempt=0, queue=queue, priority=priority, format=job_format)
 
 
 def test_each_job_is_one_message_in_its_queue(server: Server, publisher: QueuePublisher) -> None:
@@ -103,6 +106,17 @@ def test_each_job_is_one_message_in_its_queue(server: Server, publisher: QueuePu
     assert messages(server, "train", 0) == ["['job_recovered']"]
     assert messages(server, "sample", 6) == ["['job_other']"]
     assert messages(server, "light", 6) == []
+
+
+def test_each_job_format_has_its_own_queues(server: Server, publisher: QueuePublisher) -> None:
+    publisher.publish([announced("job_old", Queue.LIGHT), announced("job_new", Queue.LIGHT, 6, 3)])
+    assert messages(server, "light", 6) == ["['job_old']"]
+    assert messages(server, "light", 6, job_format=3) == ["['job_new']"]
+
+
+def test_a_worker_reads_the_queues_of_the_formats_that_it_knows() -> None:
+    read = known_message_queues([Queue.TRAIN])
+    assert read == [f"train.{known}" for known in range(1, JOB_FORMAT + 1)]
 
 
 def test_an_outage_is_reported_soon_and_recovered_from(

@@ -12,6 +12,7 @@ from d4explain.contracts.job_states import JobKind, JobState
 from tests.chaos.history import (
     Answer,
     AnyRecord,
+    Claimed,
     Ended,
     Expected,
     Finished,
@@ -61,6 +62,8 @@ def good_histories(draw: st.DrawFn) -> Records:
         steps[-1] = (ending, steps[-1][1])
         for state, attempt in steps:
             states.append(state)
+            if state is RUNNING:
+                add(Claimed(job=job, known_format=draw(st.integers(1, 2))))
             add(Row(job=job, state=state, attempt=attempt))
             started = started or state is RUNNING
             seen = result if state is SUCCEEDED else None
@@ -196,6 +199,10 @@ def fall_back_an_attempt(plant: Plant) -> None:
     plant.records.insert(at, later)
 
 
+def claim_of_unknown_format(plant: Plant) -> None:
+    plant.change(Claimed, known_format=0)
+
+
 def end_otherwise(plant: Plant) -> None:
     plant.change(Ended, states=[QUEUED, JobState.EXPIRED])
 
@@ -235,6 +242,7 @@ PLANTED = [
     (change_result, Broken.RESULT_CHANGED),
     (lower_attempt, Broken.ATTEMPT_FELL),
     (fall_back_an_attempt, Broken.ATTEMPT_FELL),
+    (claim_of_unknown_format, Broken.UNKNOWN_FORMAT),
     (end_otherwise, Broken.WRONG_ENDING),
     (expect_other_result, Broken.RESULT_DIFFERS),
     (recover_slowly, Broken.SLOW_RECOVERY),
