@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: the results and verdicts, computed from the saved rows."""
+"""The pages of results and verdicts in docs/, computed from the saved rows."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ TITLES = {
     "global": "Global counterfactuals",
     "speed": "Speed",
 }
+SECOND_PAGE = ("classes", "global", "robustness", "typicality", "speed")
 _GNN_COLUMNS = {
     "dataset": "data set",
     "test_accuracy": "test accuracy",
@@ -141,10 +142,39 @@ def results_page(
     plots: Mapping[str, Sequence[Path]],
     introduction: str,
 ) -> str:
+    """The first page: the summary, and what is measured on counterfactuals."""
     sections = ["# Benchmarks\n\n", introduction, *_unmeasured(results)]
     if verdicts:
         sections += ["\n## Summary\n", *_summary(results, verdicts, missed)]
-    for command in COMMANDS:
+    first = [command for command in COMMANDS if command not in SECOND_PAGE]
+    return "".join(sections) + _sections(first, results, verdicts, missed, plots)
+
+
+def second_page(
+    results: Results,
+    verdicts: Sequence[Verdict],
+    missed: set[TargetKey],
+    plots: Mapping[str, Sequence[Path]],
+    first_page: str,
+) -> str:
+    """The page with all other measurements."""
+    introduction = (
+        "# Benchmarks of classes, robustness, typicality and speed\n\n"
+        f"[The first page]({first_page}) has the summary, the counterfactuals and what the marks "
+        "mean.\n"
+    )
+    return introduction + _sections(SECOND_PAGE, results, verdicts, missed, plots)
+
+
+def _sections(
+    commands: Sequence[str],
+    results: Results,
+    verdicts: Sequence[Verdict],
+    missed: set[TargetKey],
+    plots: Mapping[str, Sequence[Path]],
+) -> str:
+    sections: list[str] = []
+    for command in commands:
         if results.rows(command) and command in _TABLES:
             command_verdicts = [verdict for verdict in verdicts if verdict.command == command]
             sections.append(f"\n## {TITLES[command]}\n")
