@@ -23,6 +23,7 @@ from service.http.openapi import install_openapi
 from service.http.origins import OriginCheck, allowed_hosts, allowed_origins
 from service.http.request_rates import RequestRates
 from service.http.waiting import JobWatcher
+from service.reports.embed_errors import EmbedErrors
 from service.routes import (
     answers,
     dashboard,
@@ -198,6 +199,7 @@ def create_app(
     )
     app.add_middleware(RequestRates, database=store.database)
     app.add_middleware(Authentication, keys=key_lookup, failures=FailedKeys())
+    app.add_middleware(EmbedErrors)
     app.add_middleware(Admission, capacity=capacity or Capacity(), upload_path=large_graphs.PATH)
     _add_origin_middleware(app, store.settings)
     app.add_middleware(problems.UnhandledErrors)

@@ -31,7 +31,7 @@ def letter(reported: ReportedAnswer, names: GnnNames) -> Letter:
     return Letter(
         decision=f"The model said {spoken(answer.prediction, names)} about {subject}.",
         change=_change(counterfactual, names, answer.reason),
-        agreement=_agreement(counterfactual, reported.unjudged_reason),
+        agreement=_agreement(counterfactual),
         limits=_limits(reported),
     )
 
@@ -40,7 +40,21 @@ def spoken(prediction: Prediction, names: GnnNames) -> str:
     """A class with its probability, such as “mutagenic” (with 93 % certainty)."""
     number = prediction.predicted_class
     name = names.class_name(number) or prediction.class_name or f"class {number}"
-    return f"“{name}” (with {prediction.probabilities[number]:.0%} certainty)"
+    return f"“{name}” (with {percent(prediction.probabilities[number])} certainty)"
+
+
+def percent(probability: float) -> str:
+    """Nothing below certainty is called 100 %."""
+    if 0.995 <= probability < 1:
+        return "more than 99 %"
+    return f"{100 * probability:.0f} %"
+
+
+def sentence(text: str | None) -> str:
+    """A reason of a result as a sentence."""
+    if not text:
+        return ""
+    return f"{text[0].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def edit_list(edits: Sequence[Edit]) -> str:
@@ -59,17 +73,17 @@ def edit_list(edits: Sequence[Edit]) -> str:
 
 def _change(counterfactual: Counterfactual | None, names: GnnNames, reason: str | None) -> str:
     if counterfactual is None:
-        return f"No change was found that alters this answer. {reason or ''}".strip()
+        return f"No change was found that alters this answer. {sentence(reason)}".strip()
     said = spoken(counterfactual.prediction, names)
     return f"{edit_list(counterfactual.edits).capitalize()}, it would have said {said}."
 
 
-def _agreement(counterfactual: Counterfactual | None, unjudged_reason: str | None) -> str:
+def _agreement(counterfactual: Counterfactual | None) -> str:
     if counterfactual is None:
         return ""
     transfers = counterfactual.transfers
     if transfers is None or counterfactual.verdict == "unjudged":
-        return f"No other model judged this change. {unjudged_reason or ''}".strip()
+        return "No other model judged this change."
     shared = f"{transfers.shared} of {transfers.agreeing} other models that learned from the same "
     if counterfactual.verdict == "meaningful":
         return f"{shared}data agree with the change."
@@ -85,13 +99,31 @@ def _limits(reported: ReportedAnswer) -> list[str]:
         "Other changes may lead to another answer, too. This one was found by a search that does "
         "not try every combination.",
     ]
-    frozen = reported.receipt.get("config", {})
-    if isinstance(frozen, dict) and frozen.get("constraints"):
-        limits.append("The search kept to the constraints of the request, which the receipt lists.")
+    limits += _constraints(reported)
     if reported.answer.restricted is not None:
         limits.append("The graph is large, so that only some pairs of nodes were considered.")
     if reported.stage == "provisional":
         limits.append("This answer is provisional: a wider search follows.")
+    return limits
+
+
+def _constraints(reported: ReportedAnswer) -> list[str]:
+    """Those of the request, from the receipt."""
+    config = reported.receipt.get("config")
+    constraints = config.get("constraints") if isinstance(config, dict) else None
+    if not isinstance(constraints, dict):
+        return []
+    limits = []
+    if (most := constraints.get("max_edits")) is not None:
+        limits.append(f"At most {most} {'change was' if most == 1 else 'changes were'} allowed.")
+    elif (ratio := constraints.get("max_ratio")) is not None:
+        share = percent(ratio)
+        limits.append(f"At most {share} as many changes as there are connections were allowed.")
+    if constraints.get("actions") in ("add", "remove"):
+        action = "added" if constraints["actions"] == "add" else "removed"
+        limits.append(f"Connections could only be {action}.")
+    if constraints.get("keep_connected"):
+        limits.append("The graph had to stay in one piece.")
     return limits
 
 

@@ -16,7 +16,7 @@ from d4explain.contracts.features.gnn_names import GnnNames
 from d4explain.contracts.results import ClassResult
 from service.drawing.svg import to_svg
 from service.graph_io.chosen_graph import chosen_graph
-from service.reports.letters import Letter, edit_list, letter, spoken
+from service.reports.letters import Letter, edit_list, letter, sentence, spoken
 from service.reports.reported_answer import (
     ReportedAnswer,
     check_index,
@@ -50,6 +50,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_TEMPLATES.globals["sentence"] = sentence
 
 
 def page(
@@ -101,6 +102,10 @@ def _class_page(
 
 def _pattern_svg(result: bytes, position: int, names: GnnNames) -> str:
     return to_svg(chosen_graph(result, position, 0), names)
+
+
+def error_page(title: str, detail: str) -> str:
+    return _TEMPLATES.get_template("embed_error.html").render(title=title, detail=detail)
 
 
 def letter_document(result: bytes, graph: int, alternative: int, names: GnnNames) -> Letter:

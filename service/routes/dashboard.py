@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
+from service.http.oembed import oembed_address
 from store.errors import NotFound
 
 router = APIRouter(include_in_schema=False)
@@ -32,12 +33,18 @@ _HEADERS = {
 @router.get("/gnns")
 @router.get("/gnns/{name}")
 @router.get("/explanations")
-@router.get("/explanations/{name}")
 @router.get("/jobs/{name}")
 @router.get("/ask")
 @router.get("/settings")
 async def page(name: str = "") -> Response:
     return HTMLResponse(_PAGE, headers=_HEADERS)
+
+
+@router.get("/explanations/{name}")
+async def explanation_page(request: Request, name: str) -> Response:
+    """The viewer; its header tells other sites how to embed the explanation."""
+    link = f'<{oembed_address(request)}>; rel="alternate"; type="application/json+oembed"'
+    return HTMLResponse(_PAGE, headers={**_HEADERS, "Link": link})
 
 
 @router.get("/dashboard/{asset}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 from http import HTTPStatus
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -17,9 +18,12 @@ from service.drawing.drawing_queue import Drawing, get_unless_disconnected
 from service.drawing.rendering import names_of
 from service.explanation_documents import read_document
 from service.http.faults import reject
+from service.http.oembed import oembed_address
 from service.http.openapi import problem_responses, response
 from service.http.principals import Principal, Reader
+from service.http.problems import problem
 from service.http.responses import json_response
+from service.reports.embed_errors import EMBED, POLICY
 from service.reports.letters import Letter
 from service.reports.pages import Heading, PageKind, letter_document, page
 from service.submission.resource_ids import checked_id
@@ -27,13 +31,12 @@ from service.submission.resource_ids import checked_id
 router = APIRouter(tags=["explanations"])
 
 _HTML = "text/html"
-_EMBED = "/embed/explanations/"
-_EMBED_WIDTH, _EMBED_HEIGHT = 820, 720
-# Pages have no scripts. Drawings have inline styles.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
-_FRAMED_NOWHERE = {"Content-Security-Policy": f"{_POLICY}frame-ancestors 'none'"}
+_PAGES = "/explanations/"  # of the dashboard
+_EMBED_TITLE = "Explanation of a prediction"
+_EMBED_WIDTH, _EMBED_HEIGHT = 820, 760
+_FRAMED_NOWHERE = {"Content-Security-Policy": f"{POLICY}frame-ancestors 'none'"}
 # A page that may be framed by anybody: it shows one explanation and nothing to click.
-_FRAMED_ANYWHERE = {"Content-Security-Policy": f"{_POLICY}frame-ancestors *"}
+_FRAMED_ANYWHERE = {"Content-Security-Policy": f"{POLICY}frame-ancestors *"}
 
 
 class AnswerQuery(BaseModel):
@@ -53,6 +56,9 @@ class OembedQuery(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)  # consumers add their own
 
     url: Annotated[str, Field(max_length=2000, description="Address of an embedded view.")]
+    format: Annotated[str, Field(max_length=20, description="Only `json`.")] = "json"
+    maxwidth: Annotated[int, Field(ge=1, description="Most pixels.")] = _EMBED_WIDTH
+    maxheight: Annotated[int, Field(ge=1, description="Most pixels.")] = _EMBED_HEIGHT
 
 
 class Oembed(BaseModel):
@@ -127,7 +133,7 @@ async def get_letter(
     return HTMLResponse(content, headers=_FRAMED_NOWHERE)
 
 
-@router.get(_EMBED + "{explanation_id}", include_in_schema=False)
+@router.get(EMBED + "{explanation_id}", include_in_schema=False)
 async def embed(
     request: Request,
     context: ContextOf,
@@ -140,30 +146,34 @@ async def embed(
     content = await _page(
         request, context, principal, PageKind.EMBED, explanation_id=explanation_id, query=query
     )
-    return HTMLResponse(content, headers=_FRAMED_ANYWHERE)
+    described = content.replace(b"</head>", f"{_discovery_link(request)}</head>".encode(), 1)
+    return HTMLResponse(described, headers=_FRAMED_ANYWHERE)
 
 
 @router.get("/oembed", include_in_schema=False)
 async def oembed(request: Request, query: Annotated[OembedQuery, Query()]) -> Response:
     """Describes an embedded view; the view itself needs the token of its address."""
+    if query.format != "json":  # the status that oEmbed prescribes
+        return problem(HTTPStatus.NOT_IMPLEMENTED, "unsupported-format", "Only json is supported.")
     address = urlsplit(query.url)
     host = request.headers.get("host", "")
-    if address.netloc.lower() != host.lower() or not address.path.startswith(_EMBED):
-        reject("url", f"should be an address of {_EMBED}… on this host", "query")
-    path = f"{address.path}?{address.query}" if address.query else address.path
-    source = f"{request.url.scheme}://{host}{path}".replace("&", "&amp;").replace('"', "%22")
+    if address.netloc.lower() != host.lower() or not address.path.startswith((EMBED, _PAGES)):
+        reject("url", f"should be an address of {EMBED}… or {_PAGES}… on this host", "query")
+    path = EMBED + address.path.removeprefix(EMBED).removeprefix(_PAGES)
+    view = f"{request.url.scheme}://{host}{path}" + (f"?{address.query}" if address.query else "")
+    width, height = min(_EMBED_WIDTH, query.maxwidth), min(_EMBED_HEIGHT, query.maxheight)
     frame = (
-        f'<iframe src="{source}" width="{_EMBED_WIDTH}" height="{_EMBED_HEIGHT}" '
-        'sandbox title="Counterfactual explanation"></iframe>'
+        f'<iframe src="{escape(view)}" width="{width}" height="{height}" '
+        f'sandbox title="{_EMBED_TITLE}"></iframe>'
     )
-    return json_response(
-        Oembed(
-            title="Counterfactual explanation",
-            html=frame,
-            width=_EMBED_WIDTH,
-            height=_EMBED_HEIGHT,
-        )
-    )
+    return json_response(Oembed(title=_EMBED_TITLE, html=frame, width=width, height=height))
+
+
+def _discovery_link(request: Request) -> str:
+    """Where a page that finds this view learns how to show it."""
+    href = escape(oembed_address(request))
+    kind = "application/json+oembed"
+    return f'<link rel="alternate" type="{kind}" href="{href}" title="{_EMBED_TITLE}">'
 
 
 async def _page(

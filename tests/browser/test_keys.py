@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Literal, NamedTuple
@@ -175,3 +176,38 @@ def test_another_site_shows_an_explanation_by_a_link(
     answer = page.request.get(view)
     assert answer.status == 401
     assert "expired or was removed" in json.loads(answer.text())["detail"]
+
+
+def test_an_expired_link_says_so_in_the_frame(
+    page: Page, guarded: Guarded, other_site: tuple[str, dict[str, str]]
+) -> None:
+    site, content = other_site
+    path = f"{guarded.address}/v1/explanations/{guarded.explanation}/links"
+    headers = {"Authorization": f"Bearer {guarded.reader}"}
+    link = httpx.post(path, json={"seconds": 1}, headers=headers).raise_for_status().json()
+    token = link["url"].partition("?")[2]
+    view = f"{guarded.address}/embed/explanations/{guarded.explanation}?{token}"
+    content["page"] = f'<iframe src="{view}" sandbox></iframe>'
+    page.wait_for_timeout(3500)  # one second, and two in which the API may not know it yet
+    page.goto(site)
+    shown = page.frame_locator("iframe").get_by_role("alert")
+    expect(shown).to_contain_text("The link has expired or was removed.", timeout=SLOW)
+
+
+def test_a_report_opens_in_a_sandboxed_frame(
+    page: Page, guarded: Guarded, other_site: tuple[str, dict[str, str]]
+) -> None:
+    """As MLflow shows HTML artifacts: no origin of its own, and nothing else is loaded."""
+    site, content = other_site
+    headers = {"Authorization": f"Bearer {guarded.reader}"}
+    path = f"{guarded.address}/v1/explanations/{guarded.explanation}"
+    report = httpx.get(f"{path}/report", headers=headers).raise_for_status().text
+    content["page"] = f'<iframe sandbox srcdoc="{escape(report)}" width=900 height=700></iframe>'
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(site)
+    frame = page.frame_locator("iframe")
+    expect(frame.get_by_text("would have said")).to_be_visible(timeout=SLOW)
+    expect(frame.locator("svg line.added")).to_have_count(2)  # the edge and its legend
+    expect(frame.get_by_role("heading", name="Receipt")).to_be_attached()
+    assert {url.split("/")[2] for url in requests} == {site.split("/")[2]}

@@ -62,7 +62,7 @@ class Authentication:
     async def _authenticate(self, scope: Scope) -> Principal | Response:
         credential = credential_of(scope)
         if not await self.keys.needs_keys():
-            return ANYBODY
+            return await self._keyless(scope, credential)
         if credential is None:
             return _unauthorized(
                 "This API needs a key; send it as `Authorization: Bearer d4_…`.", _CHALLENGE
@@ -83,6 +83,14 @@ class Authentication:
             self.failures.note(client)
             return _unauthorized(_REFUSED[credential.kind], f'{_CHALLENGE}, error="invalid_token"')
         return _refusal(scope, credential, principal) or principal
+
+    async def _keyless(self, scope: Scope, credential: Credential | None) -> Principal:
+        """A valid link also counts where nothing needs a key: other sites show its image."""
+        if credential is not None and credential.kind is CredentialKind.LINK:
+            linked = await self.keys.principal(credential.text)
+            if linked is not None and opens(scope, linked.explanation_id):
+                return linked
+        return ANYBODY
 
 
 def _refusal(scope: Scope, credential: Credential, principal: Principal) -> Response | None:

@@ -16,6 +16,7 @@ from starlette.types import Scope
 from service.http.origins import is_from_another_site
 
 LINK_PARAMETER = "token"
+SENT_QUERY = "d4explain.sent_query"  # of the ASGI scope: the query with the token of a link
 CSRF_HEADER = "X-CSRF-Token"
 CSRF_COOKIE = "d4_csrf"
 _SCHEME = "bearer"
@@ -86,6 +87,7 @@ def _take_link_token(scope: Scope) -> Credential | None:
     tokens = [value for name, value in query if name == LINK_PARAMETER]
     if len(tokens) != 1:
         return None
+    scope[SENT_QUERY] = scope["query_string"]
     left = [(name, value) for name, value in query if name != LINK_PARAMETER]
     scope["query_string"] = urlencode(left).encode()
     return Credential(CredentialKind.LINK, tokens[0])

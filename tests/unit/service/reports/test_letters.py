@@ -15,7 +15,7 @@ from d4explain.contracts.features.gnn_names import GnnNames
 from d4explain.contracts.results import Edit
 from service import examples
 from service.http.faults import InvalidRequestError
-from service.reports.letters import edit_list
+from service.reports.letters import edit_list, percent
 from service.reports.pages import Heading, PageKind, letter_document, page
 from store.errors import Conflict
 
@@ -71,6 +71,33 @@ def test_a_brittle_answer_is_called_what_it_is() -> None:
 def test_an_unjudged_answer_claims_no_agreement() -> None:
     found = letter_document(result(verdict="unjudged", transfers=None), 0, 0, NAMES)
     assert found.agreement.startswith("No other model judged")
+
+
+def test_a_letter_gives_no_reason_in_the_words_of_the_service() -> None:
+    """The report does: the person concerned knows no witnesses and no ids."""
+    document = json.loads(result(verdict="unjudged", transfers=None))
+    document["unjudged_reason"] = "witnesses need 100 reference graphs; set_1 has 12"
+    content = json.dumps(document).encode()
+    assert letter_document(content, 0, 0, NAMES).agreement == "No other model judged this change."
+    assert "set_1 has 12" not in written(PageKind.LETTER, content)
+    assert "Witnesses need 100 reference graphs; set_1 has 12." in written(PageKind.REPORT, content)
+
+
+@given(st.floats(0, 1))
+def test_only_certainty_is_called_100_percent(probability: float) -> None:
+    assert (percent(probability) == "100 %") == (probability == 1)
+
+
+def test_limits_name_the_constraints_of_the_request() -> None:
+    document = json.loads(result())
+    constraints = {"max_edits": 1, "actions": "remove", "keep_connected": True}
+    document["receipt"]["config"]["constraints"] = constraints
+    limits = letter_document(json.dumps(document).encode(), 0, 0, NAMES).limits
+    assert limits[2:5] == [
+        "At most 1 change was allowed.",
+        "Connections could only be removed.",
+        "The graph had to stay in one piece.",
+    ]
 
 
 def test_a_letter_without_an_answer_gives_the_reason() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 import time
+from html import unescape
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,8 +30,10 @@ def link_to(api: Deployment, explanation: dict[str, Any], **options: Any) -> dic
     return made
 
 
-def anonymous(api: Deployment, url: str, method: str = "GET") -> Any:
-    return api.client.request(method, url, headers={"Authorization": ""})
+def anonymous(
+    api: Deployment, url: str, method: str = "GET", headers: dict[str, str] | None = None
+) -> Any:
+    return api.client.request(method, url, headers={"Authorization": "", **(headers or {})})
 
 
 def test_a_link_opens_its_explanation_and_drawings_without_a_key(
@@ -69,6 +73,73 @@ def test_a_link_opens_the_view_for_frames_of_other_pages(
         "x",
     ):
         assert anonymous(api, f"/oembed?url={foreign}").status_code == 422
+
+
+def test_a_view_tells_other_sites_how_to_embed_it(
+    api: Deployment, explanation: dict[str, Any]
+) -> None:
+    """A consumer of oEmbed gets the address of the view, token and all, and shows the frame."""
+    token = link_to(api, explanation)["url"].partition("?")[2]
+    address = f"/embed/explanations/{explanation['id']}?graph=0&{token}"
+    [href] = re.findall(
+        r'<link rel="alternate" type="application/json\+oembed" href="([^"]+)"',
+        anonymous(api, address).text,
+    )
+    described = anonymous(api, unescape(href)).json()
+    assert (described["type"], described["version"]) == ("rich", "1.0")
+    [source] = re.findall(r'<iframe src="([^"]+)"', described["html"])
+    assert unescape(source).endswith(address)
+    assert "<svg" in anonymous(api, unescape(source)).text
+
+
+def test_the_page_of_an_explanation_tells_how_to_embed_it(
+    api: Deployment, explanation: dict[str, Any]
+) -> None:
+    page = anonymous(api, f"/explanations/{explanation['id']}?graph=1")
+    [href] = re.findall(r'<([^>]+)>; rel="alternate"; type="application/json', page.headers["link"])
+    html = anonymous(api, href).json()["html"]
+    assert f"/embed/explanations/{explanation['id']}?graph=1" in unescape(html)
+
+
+def test_oembed_keeps_to_the_size_and_the_format_that_are_asked_for(
+    api: Deployment, explanation: dict[str, Any]
+) -> None:
+    url = f"/oembed?url=http://127.0.0.1/embed/explanations/{explanation['id']}"
+    described = anonymous(api, f"{url}&maxwidth=400&maxheight=100000").json()
+    assert (described["width"], described["height"]) == (400, 760)
+    assert 'width="400" height="760"' in described["html"]
+    assert anonymous(api, f"{url}&format=xml").status_code == 501
+    assert anonymous(api, f"{url}&maxwidth=0").status_code == 422
+    quoted = anonymous(api, f'{url}%3Fa="><script>').json()["html"]
+    assert "<script" not in quoted
+
+
+def test_a_browser_gets_errors_of_a_view_as_a_page(
+    api: Deployment, explanation: dict[str, Any]
+) -> None:
+    address = f"/embed/explanations/{explanation['id']}?token=nonsense"
+    html = {"Accept": "text/html,*/*;q=0.8"}
+    answer = anonymous(api, address, headers=html)
+    assert answer.status_code == 401
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "frame-ancestors *" in answer.headers["content-security-policy"]
+    assert "The link has expired or was removed." in answer.text
+    assert anonymous(api, address).json()["status"] == 401
+
+
+def test_a_link_shows_its_image_on_other_sites_without_any_key_too(api: Deployment) -> None:
+    """A deployment without keys serves everybody; browsers still ask for the header."""
+    posted = api.explanation()
+    api.finish_explanation(posted)
+    url = link_to(api, posted)["url"]
+    drawing = api.client.get(f"{url}&format=svg")
+    assert drawing.status_code == 200
+    assert drawing.headers["cross-origin-resource-policy"] == "cross-origin"
+    path = url.partition("?")[0]
+    for other in (f"{path}?format=svg", f"{path}?format=svg&token=nonsense"):
+        answer = api.client.get(other)
+        assert answer.status_code == 200
+        assert answer.headers.get("cross-origin-resource-policy") != "cross-origin"
 
 
 def test_a_link_opens_nothing_else(api: Deployment, explanation: dict[str, Any]) -> None:
