@@ -29,15 +29,15 @@ class ClassMethod:
         return self.name if self.steps is None else f"{self.name}-k{self.candidates}-t{self.steps}"
 
     def config(self, label: int, nodes: int | None) -> ClassConfig:
-        is_paper = self.sampler == "paper"
+        is_guided = self.sampler == "guided"
         return ClassConfig(
             label,
             nodes=nodes,
-            chains=ClassConfig.chains if self.sampler == "guided" else PAPER_EXPLANATIONS,
+            chains=ClassConfig.chains if is_guided else PAPER_EXPLANATIONS,
             candidates=self.candidates or ClassConfig.candidates,
             steps=self.steps or ClassConfig.steps,
             sampler=self.sampler,
-            repeats=is_paper,
+            repeats=not is_guided,
         )
 
 

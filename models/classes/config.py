@@ -20,7 +20,7 @@ class ClassConfig:
     candidates: int = 20  # K
     steps: int = 30  # T
     sampler: Sampler = "guided"
-    repeats: bool = False  # answers of `paper` may be isomorphic
+    repeats: bool = False  # answers may be isomorphic; not for `guided`
     regularisers: tuple[Regulariser, ...] | None = None  # None means the sampler's default
 
     def __post_init__(self) -> None:
@@ -30,8 +30,8 @@ class ClassConfig:
             raise ValueError(f"nodes must be at least 1, got {self.nodes}")
         if self.sampler not in get_args(Sampler):
             raise ValueError(f"sampler must be one of {get_args(Sampler)}, got {self.sampler!r}")
-        if self.repeats and self.sampler != "paper":
-            raise ValueError(f"repeats needs the sampler 'paper', got {self.sampler!r}")
+        if self.repeats and self.sampler == "guided":
+            raise ValueError("repeats needs another sampler than 'guided'")
 
     @property
     def resolved_regularisers(self) -> tuple[Regulariser, ...]:

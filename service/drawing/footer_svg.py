@@ -33,6 +33,8 @@ def class_name(index: int, names: GnnNames) -> str:
 
 def draw_probabilities(chosen: ChosenGraph, names: GnnNames, top: float) -> Iterator[str]:
     caption = "Probability before and after" if chosen.before else "The pattern alone"
+    if chosen.importances:
+        caption = "Probability with all edges and with these alone"
     yield text_element(MARGIN, top, caption, "ink", 13, weight=650)
     for row, index in enumerate(_shown_classes(chosen)):
         y = top + 14 + _ROW_HEIGHT * row

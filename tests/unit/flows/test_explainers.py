@@ -174,7 +174,7 @@ def test_a_class_is_explained_without_a_denoiser(
     for example in result["examples"]:
         assert example["found_by"] == (["data"] if name == "mined" else ["generator"])
         assert example["denoiser_likelihood"] is None
-    assert name == "mined" or len(result["examples"]) == 2
+    assert name == "mined" or 1 <= len(result["examples"]) <= 2
 
 
 @pytest.mark.parametrize(
