@@ -40,9 +40,15 @@ def test_ask_view_undo_freeze_ask_again_and_download(page: Page, address: str, t
     expect(nearest.get_by_text("they share")).to_be_visible(timeout=SLOW)
     expect(nearest.locator("circle.node")).to_have_count(6)  # of the rings, those of 6 have class 1
 
+    page.get_by_text("The drawing as a table").click()
+    table = page.get_by_role("region", name="Edges of the drawing")
+    expect(table.get_by_role("row")).to_have_count(1 + 6)  # the heading, five edges, an added one
+    expect(table.get_by_role("row", name="added")).to_have_count(1)
+
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text("the class of the original graph")).to_be_visible(timeout=SLOW)
     expect(page.locator("line.edge.added")).to_have_count(0)
+    expect(table.get_by_role("row", name="added")).to_have_count(0)
     page.get_by_role("button", name="Back to the answer").click()
     expect(page.locator("line.edge.added")).to_have_count(1)
 

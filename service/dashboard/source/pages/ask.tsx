@@ -6,10 +6,10 @@ import { classLabel, duration, gnnLabel } from "../format";
 import { useDocument } from "../loading";
 import { navigate } from "../navigation";
 import { Card, Loading, PageLink, Probabilities, ProblemBox, Warnings } from "../parts/basics";
-import { constraintsOf, FreezeChoice, NOTHING_FROZEN, withEdge, withNode } from "../parts/freeze_choice";
-import { GraphDrawing } from "../parts/graph_drawing";
-import { GraphInput } from "../parts/graph_input";
-import { keptEdges } from "../parts/undirected_edges";
+import { constraintsOf, FreezeChoice, NOTHING_FROZEN, withEdge, withNode } from "../graphs/freeze_choice";
+import { GraphDrawing } from "../graphs/graph_drawing";
+import { GraphInput } from "../graphs/graph_input";
+import { keptEdges } from "../graphs/undirected_edges";
 import type { Dataset, Estimate, Explanation, Gnn, NodeId, Page, Prediction, Preview } from "../types";
 
 type Question = "counterfactual" | "class";

@@ -8,7 +8,7 @@ import { navigate } from "../navigation";
 import { Card, Loading, PageLink, ProblemBox, State, Warnings } from "../parts/basics";
 import { ClassGallery } from "../parts/class_gallery";
 import { JobProgress } from "../parts/job_progress";
-import { Viewer } from "../parts/viewer";
+import { Viewer } from "../viewer/viewer";
 import type { Dataset, Explanation, Gnn, Job } from "../types";
 
 export function ExplanationPage({ id, query }: { id: string; query: URLSearchParams }) {

@@ -4,7 +4,7 @@ import { timeAgo } from "../format";
 import { useDocument } from "../loading";
 import { Card, Loading, PageLink, ProblemBox, State, Table, Warnings } from "../parts/basics";
 import { ExplanationTable } from "../parts/explanation_table";
-import { LayerGraph } from "../parts/layer_graph";
+import { LayerGraph } from "../graphs/layer_graph";
 import type { Dataset, Denoiser, Explanation, Gnn, Page, Report } from "../types";
 
 export function GnnPage({ id }: { id: string }) {

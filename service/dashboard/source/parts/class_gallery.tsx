@@ -3,9 +3,9 @@
 import { classLabel, percent, plural } from "../format";
 import type { ClassExample, ClassResult, Gnn, Graph, NodeId } from "../types";
 import { Card, ProblemBox, Table } from "./basics";
-import { GraphDrawing } from "./graph_drawing";
-import { usePreview } from "./previews";
-import { keptEdges } from "./undirected_edges";
+import { GraphDrawing } from "../graphs/graph_drawing";
+import { usePreview } from "../graphs/previews";
+import { keptEdges } from "../graphs/undirected_edges";
 
 export function ClassGallery({ result, gnn }: { result: ClassResult; gnn: Gnn }) {
   const name = classLabel(result.target_class, gnn.spec.class_names);

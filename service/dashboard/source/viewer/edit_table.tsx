@@ -3,8 +3,8 @@
 import { useState } from "preact/hooks";
 import { pairKey } from "../format";
 import type { Edit, NodeId } from "../types";
-import { Table } from "./basics";
-import type { Toggles } from "./undirected_edges";
+import { Table } from "../parts/basics";
+import type { Toggles } from "../graphs/undirected_edges";
 
 interface Props {
   nodes: NodeId[];

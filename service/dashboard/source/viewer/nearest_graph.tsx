@@ -4,10 +4,10 @@ import { useMemo } from "preact/hooks";
 import { percent, plural, predictedLabel, probability } from "../format";
 import { useDocument } from "../loading";
 import type { Dataset, Gnn, Nearest } from "../types";
-import { Card, ProblemBox } from "./basics";
-import { GraphDrawing } from "./graph_drawing";
-import { usePreview } from "./previews";
-import { keptEdges } from "./undirected_edges";
+import { Card, ProblemBox } from "../parts/basics";
+import { GraphDrawing } from "../graphs/graph_drawing";
+import { usePreview } from "../graphs/previews";
+import { keptEdges } from "../graphs/undirected_edges";
 
 interface Props {
   explanation: string;

@@ -5,7 +5,7 @@ import { Problem } from "../api";
 import { classLabel } from "../format";
 import { useDocument } from "../loading";
 import type { Dataset, DatasetGraph, Gnn } from "../types";
-import { Card, ProblemBox } from "./basics";
+import { Card, ProblemBox } from "../parts/basics";
 import { parseGraph } from "./parse_graph";
 
 const PAGE = 10;

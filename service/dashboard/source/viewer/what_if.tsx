@@ -4,8 +4,8 @@ import { useEffect, useState } from "preact/hooks";
 import { type Problem, whatIf } from "../api";
 import { percent, predictedLabel, probability } from "../format";
 import type { Counterfactual, Prediction } from "../types";
-import { ProblemBox } from "./basics";
-import { sameToggles, togglesOf, type Toggles } from "./undirected_edges";
+import { ProblemBox } from "../parts/basics";
+import { sameToggles, togglesOf, type Toggles } from "../graphs/undirected_edges";
 
 export interface WhatIf {
   changed: boolean; // the toggled pairs differ from the answer's edits

@@ -2,7 +2,7 @@
 
 import { plural } from "../format";
 import type { Counterfactual, Verdict } from "../types";
-import { VerdictPill } from "./basics";
+import { VerdictPill } from "../parts/basics";
 
 export function VerdictText({ chosen, reason, isProvisional }: { chosen: Counterfactual; reason: string | null; isProvisional: boolean }) {
   const waits = isProvisional && chosen.verdict === "unjudged";

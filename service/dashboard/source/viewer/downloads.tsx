@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { post, type Problem } from "../api";
 import type { Counterfactual, CounterfactualResult, Explanation } from "../types";
-import { Card, ProblemBox } from "./basics";
+import { Card, ProblemBox } from "../parts/basics";
 
 const SECONDS_PER_DAY = 86_400;
 

@@ -2,8 +2,8 @@
 
 import { percent, plural } from "../format";
 import type { Counterfactual, CounterfactualAnswer, CounterfactualResult, Mmd, Typicality } from "../types";
-import { Card, VerdictPill } from "./basics";
-import { Strip } from "./plots";
+import { Card, VerdictPill } from "../parts/basics";
+import { Strip } from "../parts/plots";
 
 export function Evidence(props: { answer: CounterfactualAnswer; chosen: Counterfactual; result: CounterfactualResult }) {
   const { chosen, result } = props;

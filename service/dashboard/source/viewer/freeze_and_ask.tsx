@@ -4,8 +4,8 @@ import { useState } from "preact/hooks";
 import { post, type Problem } from "../api";
 import { navigate } from "../navigation";
 import type { CounterfactualAnswer, CounterfactualResult, Dataset, Explanation, Graph } from "../types";
-import { Card, ProblemBox } from "./basics";
-import { constraintsOf, FreezeChoice, type Frozen } from "./freeze_choice";
+import { Card, ProblemBox } from "../parts/basics";
+import { constraintsOf, FreezeChoice, type Frozen } from "../graphs/freeze_choice";
 
 export function FreezeAndAsk(props: {
   explanation: Explanation;

@@ -4,16 +4,17 @@ import { useCallback, useMemo, useState } from "preact/hooks";
 import { mayDo } from "../api";
 import { classLabel, pairKey, percent, plural, predictedLabel, probability } from "../format";
 import type { Counterfactual, CounterfactualAnswer, CounterfactualResult, Dataset, Explanation, Gnn, Graph, NodeId } from "../types";
-import { Card, Probabilities, ProblemBox } from "./basics";
+import { Card, Probabilities, ProblemBox } from "../parts/basics";
 import { Downloads } from "./downloads";
 import { EditTable } from "./edit_table";
 import { Evidence } from "./evidence";
 import { FreezeAndAsk } from "./freeze_and_ask";
-import { type Frozen, frozenOf, NOTHING_FROZEN, withEdge, withNode } from "./freeze_choice";
-import { GraphDrawing } from "./graph_drawing";
+import { type Frozen, frozenOf, NOTHING_FROZEN, withEdge, withNode } from "../graphs/freeze_choice";
+import { GraphDrawing } from "../graphs/graph_drawing";
+import { GraphTable } from "./graph_table";
 import { NearestGraph } from "./nearest_graph";
-import { usePreview } from "./previews";
-import { drawnEdges, neighbourhood, toggled, togglesOf, type Toggles } from "./undirected_edges";
+import { usePreview } from "../graphs/previews";
+import { drawnEdges, neighbourhood, toggled, togglesOf, type Toggles } from "../graphs/undirected_edges";
 import { VerdictText } from "./verdict_text";
 import { useWhatIf, WhatIfText } from "./what_if";
 
@@ -140,6 +141,7 @@ function AnswerViewer(props: Props & { graph: number; answer: CounterfactualAnsw
                 ? "Click nodes and edges to freeze or release them."
                 : "Click an edge to remove or restore it, or two nodes one after the other to add an edge. The GNN answers at once."}
             </p>
+            {preview && <GraphTable preview={preview} edges={edges} />}
           </Card>
           {chosen && (
             <NearestGraph explanation={explanation.id} gnn={gnn} dataset={props.dataset} graph={props.graph} targetClass={chosen.prediction.predicted_class} />
