@@ -104,7 +104,10 @@ def _delete(database: Database, artifacts: ArtifactStore, keys: Sequence[Key]) -
     with database.transaction() as session:
         still_marked = _locked(session, keys, ArtifactEntry.deleting_since.is_not(None))
         unneeded = {key: size for key, size in still_marked.items() if key not in needed}
-        _change(session, [*still_marked.keys() & needed], deleting_since=None, released_at=None)
+        # Read again under the locks: a row that is gone since has noted its release, which the next
+        # call has to find.
+        kept = artifact_uses.users_of(session, [*still_marked.keys() & needed]).keys()
+        _change(session, [*kept], deleting_since=None, released_at=None)
         count = sum(artifacts.of(tenant).delete(digest) for tenant, digest in unneeded)
         _change(session, list(unneeded), size=0, released_at=None)
         for tenant in sorted({tenant for tenant, _ in unneeded}):

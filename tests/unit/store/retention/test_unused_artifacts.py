@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from store.artifacts.artifact_store import ArtifactStore
 from store.artifacts.files import TenantArtifacts
@@ -124,6 +126,35 @@ def test_an_interrupted_deletion_is_finished_later(
     with pytest.raises(ArtifactDeleted):  # the file is gone, and the mark says that it may be
         create(stored, digest)
     unused_artifacts.delete_released(stored, artifacts)
+    assert stored_bytes(stored) == 0
+
+
+def test_a_release_while_others_delete_is_not_lost(
+    stored: Database, artifacts: ArtifactStore
+) -> None:
+    """The last row that needs a file is deleted after the deletion has looked for rows."""
+    digest = artifacts.of("default").put(b"content")
+    first, last = create(stored, digest), create(stored, digest)
+    delete(stored, first)
+    reads: list[Session] = []
+
+    class Interrupted(Database):
+        @contextmanager
+        def reading(self) -> Iterator[Session]:
+            with super().reading() as session:
+                yield session
+            reads.append(session)
+            if len(reads) == 2:  # first what is released, then the rows that need it
+                delete(stored, last)
+
+    database = Interrupted(
+        stored.engine.url.render_as_string(),
+        artifact_size=lambda tenant, digest: artifacts.of(tenant).size(digest),
+    )
+    unused_artifacts.delete_released(database, artifacts)
+    database.close()
+    unused_artifacts.delete_released(stored, artifacts)
+    assert not artifacts.of("default").exists(digest)
     assert stored_bytes(stored) == 0
 
 
