@@ -22,8 +22,8 @@ from d4explain.contracts.spec_checks.layer_types import check_plugins
 from service.app import create_app
 from service.context import CONNECTIONS, Context
 from service.http.access.key_lookup import keys_exist
-from service.http.admission import Capacity
-from service.http.origins import is_loopback
+from service.http.middleware.admission import Capacity
+from service.http.middleware.origins import is_loopback
 from service.http.server_protocol import BoundedHttpProtocol
 from store import tracing
 from store.database import schema

@@ -16,12 +16,12 @@ from service.http.access.authentication import Authentication
 from service.http.access.failed_keys import FailedKeys
 from service.http.access.gateway import GatewayHeaders
 from service.http.access.key_lookup import KeyLookup
-from service.http.admission import Admission, Capacity
-from service.http.auditing import Auditing
-from service.http.body_limits import BodyLimit, BodyMemory
+from service.http.middleware.admission import Admission, Capacity
+from service.http.middleware.auditing import Auditing
+from service.http.middleware.body_limits import BodyLimit, BodyMemory
+from service.http.middleware.origins import OriginCheck, allowed_hosts, allowed_origins
+from service.http.middleware.request_rates import RequestRates
 from service.http.openapi import install_openapi
-from service.http.origins import OriginCheck, allowed_hosts, allowed_origins
-from service.http.request_rates import RequestRates
 from service.http.waiting import JobWatcher
 from service.reports.embed_errors import EmbedErrors
 from service.routes import (

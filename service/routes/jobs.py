@@ -16,10 +16,10 @@ from starlette.responses import Response
 from d4explain.contracts.job_states import EventType, JobKind, JobState
 from service import examples
 from service.context import Context, ContextOf, run_in_thread
-from service.http.admission import slot_of
-from service.http.body_limits import release_body_memory
 from service.http.faults import reject
 from service.http.idempotency import Created, Submission, create_once, submission_of
+from service.http.middleware.admission import slot_of
+from service.http.middleware.body_limits import release_body_memory
 from service.http.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, problem_responses, response
 from service.http.pagination import METADATA_FILTER, GnnFilter, ListQuery, converted_page, read_page
 from service.http.principals import Explainer, Reader

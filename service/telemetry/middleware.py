@@ -12,8 +12,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from d4explain.contracts.errors import printable
-from service.http.auditing import REQUEST_ID
 from service.http.faults import Fault, shown
+from service.http.middleware.auditing import REQUEST_ID
 from service.http.problems import problem
 from store import tracing
 from store.database.identifiers import new_id

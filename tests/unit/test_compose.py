@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from service.http.origins import ANY_HOST, allowed_hosts
+from service.http.middleware.origins import ANY_HOST, allowed_hosts
 from store.jobs import Queue
 from store.settings import setting_rows
 

@@ -12,7 +12,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from service.http.origins import allowed_hosts
+from service.http.middleware.origins import allowed_hosts
 from store.jobs import Queue
 from store.settings import setting_rows
 

@@ -23,7 +23,7 @@ from service.http.access.credentials import (
 )
 from service.http.access.failed_keys import FailedKeys
 from service.http.access.key_lookup import KeyLookup
-from service.http.admission import client_of
+from service.http.middleware.admission import client_of
 from service.http.principals import ANYBODY, OPEN_FOLDERS, OPEN_PATHS, Principal, set_principal
 from service.http.problems import on_outage, problem
 from service.http.responses import retry_after

@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.types import Scope
 
-from service.http.origins import is_from_another_site
+from service.http.middleware.origins import is_from_another_site
 
 LINK_PARAMETER = "token"
 SENT_QUERY = "d4explain.sent_query"  # of the ASGI scope: the query with the token of a link

@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.http.admission import client_of
+from service.http.middleware.admission import client_of
 from service.http.problems import ProblemError, problem
 
 _DRAIN_SECONDS = 10.0

@@ -15,7 +15,7 @@ import uvicorn
 
 from service.app import create_app
 from service.http import server_protocol as http_protocol
-from service.http.admission import Admission, Capacity, RequestKind
+from service.http.middleware.admission import Admission, Capacity, RequestKind
 from service.http.problems import problem
 from service.http.server_protocol import BoundedHttpProtocol
 

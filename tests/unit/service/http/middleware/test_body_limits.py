@@ -16,9 +16,9 @@ import pytest
 from d4explain.contracts.errors import InvalidInput
 from service.app import create_app
 from service.context import LARGE_BODY_BYTES, handle_body
-from service.http.body_limits import BodyDeadlines, BodyLimit, BodyMemory
 from service.http.faults import Fault, InvalidRequestError
 from service.http.json_bodies import MalformedJsonError
+from service.http.middleware.body_limits import BodyDeadlines, BodyLimit, BodyMemory
 from service.http.problems import ProblemError
 from store.errors import GnnNotReady, IdempotencyMismatch, NotFound
 

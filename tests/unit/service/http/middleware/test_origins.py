@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from service.http.origins import ANY_HOST, allowed_hosts
+from service.http.middleware.origins import ANY_HOST, allowed_hosts
 
 if TYPE_CHECKING:
     from conftest import Deployment
