@@ -21,7 +21,7 @@ from store.webhooks import endpoints
 KEY = {"name": "a key", "scopes": ["read"]}
 HOOK = "https://hooks.example.org/d4"
 READING = {"get", "head", "options"}
-CHANGING_NOTHING = {"preview_graph"}  # converts the posted graph
+CHANGING_NOTHING = {"preview_graph", "ask_what_if"}  # they answer about graphs and store nothing
 
 
 @pytest.fixture(scope="module")
