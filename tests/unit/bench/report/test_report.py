@@ -103,9 +103,14 @@ def test_believable_answers_have_a_line_per_method_with_the_mean_of_the_seeds(
     assert "| 0.650 (0.60 to 0.70) |" in text
     assert "| nci1 | `greedy` | 60 | 1 | 1.000 | 1.500 | 0.125 | 0.300 (0.20 to 0.30) |" in text
     assert "| nci1 | 5 + 5 | 0.700 to 0.800 | 0.900 to 0.950 | 0.510 |" in text
+    evaluated = list(evaluate_targets(read_results(tmp_path / "results")))
+    others = [verdict for verdict in evaluated if verdict.dataset != "nci1"]
+    assert {verdict.dataset for verdict in others} == {"bbbp", "proteins"}
+    assert {verdict.reached for verdict in others} == {None}, "they were not measured"
     verdicts = {
         verdict.target: (verdict.figures, verdict.reached)
-        for verdict in evaluate_targets(read_results(tmp_path / "results"))
+        for verdict in evaluated
+        if verdict.dataset == "nci1"
     }
     assert verdicts == {
         "`believable_any_pattern`: NA ≥ 0.85": ("0.84998", False),
