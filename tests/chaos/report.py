@@ -50,9 +50,9 @@ def _rows(summaries: Sequence[Summary]) -> Iterator[str]:
         for one in found:
             run = one.run
             title = f"{name}, seed {run.seed}, {run.jobs:,} jobs, {run.commit}, {run.date[:10]}"
-            yield _row(title, [one])
+            yield _row(title + (", two programs" if run.has_older_program else ""), [one])
         if found:
-            yield _row(f"**{name}, {len(found)} runs**", found)
+            yield _row(f"**{name}, all {len(found)}**", found)
 
 
 def _order(summary: Summary) -> tuple[int, str]:
