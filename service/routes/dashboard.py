@@ -7,7 +7,7 @@ from importlib.resources import files
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
-from service.http.oembed import oembed_address
+from service.reports.oembed import oembed_address
 from store.errors import NotFound
 
 router = APIRouter(include_in_schema=False)

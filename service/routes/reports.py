@@ -18,13 +18,13 @@ from service.drawing.drawing_queue import Drawing, get_unless_disconnected
 from service.drawing.rendering import names_of
 from service.explanation_documents import read_document
 from service.http.faults import reject
-from service.http.oembed import oembed_address
 from service.http.openapi import problem_responses, response
 from service.http.principals import Principal, Reader
 from service.http.problems import problem
 from service.http.responses import json_response
 from service.reports.embed_errors import EMBED, POLICY
 from service.reports.letters import Letter
+from service.reports.oembed import oembed_address
 from service.reports.pages import Heading, PageKind, letter_document, page
 from service.submission.resource_ids import checked_id
 
