@@ -170,7 +170,8 @@ async def explain_model(
     answered = await run_in_thread(_answered, context.store, document, instances)
     headers = {**wait.headers, **committed.created.headers}
     if answered.predictions:
-        return json_response(answered, 200, headers)
+        content = await run_in_thread(answered.model_dump_json)  # may be large
+        return Response(content, 200, headers, media_type="application/json")
     if document.summary.state.is_terminal:
         raise _failure(document)
     seconds = seconds_until(document.summary, query.wait_for)
