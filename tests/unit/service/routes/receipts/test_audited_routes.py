@@ -173,6 +173,11 @@ def requests(api: Any) -> dict[str, Callable[[], Any]]:
                 "graph": api.graph(),
             },
         ),
+        "explain_model": lambda: client.post(
+            f"/v1/models/{api.gnn()}:explain",
+            json={"instances": [api.graph()], "parameters": {"dataset": api.dataset()}},
+            headers={"Prefer": "respond-async"},
+        ),
         "register_gnn": lambda: client.post(
             "/v1/gnns",
             data={"name": "audited", "spec": spec},
