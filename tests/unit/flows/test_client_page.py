@@ -21,7 +21,7 @@ def test_the_lines_of_the_page_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     names: dict[str, Any] = {"__name__": "page"}
     monkeypatch.chdir(tmp_path)
     exec(compile(blocks[0], f"{PAGE.name}, training", "exec"), names)
@@ -34,6 +34,7 @@ def test_the_lines_of_the_page_run(
     assert "action='add'" in printed
     assert f"{['open', 'ring'] * 6}" in printed
     assert "[True, True, True]" in printed
+    assert "{'team': 'risk', 'reviewed': True}" in printed
     assert "/target_class" in printed
 
 
