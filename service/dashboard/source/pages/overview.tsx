@@ -9,7 +9,7 @@ import { LinePlot } from "../parts/plots";
 import type { Dataset, Explanation, Gnn, Page, Readiness } from "../types";
 
 const REFRESH_SECONDS = 3;
-const PLOTTED = 100;
+const PLOTTED = 50;
 const SHOWN_GNNS = 6;
 
 export function OverviewPage() {
