@@ -191,11 +191,6 @@ def requests(api: Any) -> dict[str, Callable[[], Any]]:
             json={"version": gnn["version"]},
         ),
         "remove_alias": lambda: client.delete(aliased(api)),
-        "explain_model": lambda: client.post(
-            f"/v1/models/{api.gnn()}:explain",
-            json={"instances": [api.graph()], "parameters": {"dataset": api.dataset()}},
-            headers={"Prefer": "respond-async"},
-        ),
         "predict": lambda: client.post(
             f"/v1/gnns/{api.gnn()}/predictions",
             json={"graph": api.graph()},
