@@ -209,7 +209,7 @@ def test_speed_benchmarks_are_saved_separately(
         "mmd": benchmark_with("mmd_speedup", 60.0),
         "load": benchmark_with("submit_rps", 120.0),
     }
-    monkeypatch.setattr("bench.__main__.SPEED_BENCHMARKS", benchmarks)
+    monkeypatch.setattr("bench.commands.speed.SPEED_BENCHMARKS", benchmarks)
     monkeypatch.chdir(tmp_path)
     outputs = []
     for arguments in (["--json", "all.json", "--short"], ["--part", "load"]):
@@ -240,7 +240,7 @@ def test_a_failing_speed_benchmark_keeps_the_results_of_the_others(
         "load": fails,
         "large": benchmark_with("auc", 0.5),
     }
-    monkeypatch.setattr("bench.__main__.SPEED_BENCHMARKS", benchmarks)
+    monkeypatch.setattr("bench.commands.speed.SPEED_BENCHMARKS", benchmarks)
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["speed", "--keep", "--json", "all.json"])
     assert result.exit_code == 1

@@ -1,0 +1,1 @@
+"""The commands of `python -m bench`, by what they measure."""
