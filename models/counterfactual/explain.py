@@ -176,6 +176,8 @@ def _why_impossible(space: BaseEditSpace, goal: FlipGoal, rules: EditRules) -> s
         return f"the GNN already gives this graph the target class, {goal.target}"
     if space.count == 0:
         return "the rules leave no node pair that may be edited"
+    if rules.max_edits == 0:
+        return "the rules allow no edit: max_edits is 0"
     if space.budget == 0:
         return (
             f"the rules allow no edit: max_ratio {rules.max_ratio:g} of "

@@ -7,7 +7,8 @@ are discrete graphs with all nodes, judged by the sparse GNN. With ŷ the predic
 - fidelity+ is 1 if the complement has another class: the edges are necessary.
 - fidelity− is 1 if G_S has another class: the edges are not sufficient.
 - characterization is the harmonic mean of fidelity+ and 1 − fidelity−.
-- unfaithfulness is 1 − exp(−KL(p(y | G) ‖ p(y | G_S))).
+- unfaithfulness is 1 − exp(−KL(p(y | G) ‖ p(y | G_S))), as its authors define it
+  (arXiv 2208.09339); PyG documents the same and computes KL(p(y | G_S) ‖ p(y | G)).
 
 PyG masks messages of removed edges, which equals deletion for sum aggregation only; here the edges
 are deleted.

@@ -225,7 +225,7 @@ def test_a_class_is_not_explained_by_search(post: Callable[..., Any]) -> None:
     (error,) = answer.json()["errors"]
     assert (error["pointer"], error["detail"]) == (
         "/explainer",
-        "should be 'd4' or 'd4-paper'; got \"search\"",
+        "should be 'd4', 'd4-paper', 'mined', 'xgnn' or 'hill-climbing'; got \"search\"",
     )
 
 

@@ -240,7 +240,7 @@ FEATURES = [
 QUESTIONS = [
     asks("a class that does not exist", "is 2", "0 to 1", "stable", target_class=2),
     asks("a misspelled class", '"mutagene"', '"stable", "mutagen"', target_class="mutagene"),
-    asks("a misspelled explainer", "'d4', 'd4-paper' or 'search'", '"d5"', explainer="d5"),
+    asks("a misspelled explainer", "'d4', 'd4-paper', 'search', 'greedy'", '"d5"', explainer="d5"),
     asks("a misspelled field", "/targt_class", "target_class", targt_class=1),
     asks("`graph` and `graphs`", "either `graph` or `graphs`; got both", graphs=[RING]),
     asks(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from math import exp
+
 import pytest
 import torch
+from scipy.stats import entropy
 from torch_geometric.explain import Explainer, Explanation, ModelConfig
 from torch_geometric.explain.algorithm import DummyExplainer
 from torch_geometric.explain.metric import fidelity
@@ -50,8 +53,11 @@ def test_metrics_are_those_of_pyg_for_sum_aggregation(seed: int) -> None:
     explanation._model_args = []
     plus, minus = fidelity(explainer, explanation)
     assert (ours.fidelity_plus, ours.fidelity_minus) == (plus, minus)
-    assert ours.unfaithfulness == pytest.approx(
-        pyg_unfaithfulness(explainer, explanation), abs=1e-5
+    before, kept = before[0].double(), ours.probabilities_kept.double()
+    assert ours.unfaithfulness == pytest.approx(1 - exp(-entropy(before, kept)), abs=1e-5)
+    # PyG documents KL(before ‖ kept), as its source defines it, and computes KL(kept ‖ before).
+    assert pyg_unfaithfulness(explainer, explanation) == pytest.approx(
+        1 - exp(-entropy(kept, before)), abs=1e-5
     )
 
 
