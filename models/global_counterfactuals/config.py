@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 RADII = (0.05, 0.075, 0.1, 0.125, 0.15, 0.2)  # of the coverage curve
 
@@ -25,3 +27,20 @@ class GlobalConfig:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not 0 < self.radius <= RADII[-1]:
             raise ValueError(f"radius must be above 0 and at most {RADII[-1]}, got {self.radius}")
+
+
+@dataclass(frozen=True)
+class GlobalPreset:
+    """How much to search; see `GlobalConfig`."""
+
+    seeds: int
+    rounds: int
+
+
+GLOBAL_PRESETS: Mapping[str, GlobalPreset] = MappingProxyType(
+    {
+        "fast": GlobalPreset(seeds=2, rounds=3),
+        "balanced": GlobalPreset(seeds=6, rounds=5),
+        "thorough": GlobalPreset(seeds=12, rounds=6),
+    }
+)

@@ -44,11 +44,21 @@ class Covered:
 
 
 @dataclass(frozen=True)
+class NearGraph:
+    """A graph within the radius of a counterfactual."""
+
+    graph: int  # its number among the graphs given
+    distance: float
+    cost: int
+
+
+@dataclass(frozen=True)
 class GlobalCounterfactual:
     graph: Graph
     probabilities: Tensor  # [class], by the sparse GNN
+    types: Tensor  # [node]
     gain: int  # graphs that it covers and those before it do not
-    covers: int  # graphs within the radius
+    near: list[NearGraph]  # closest first
 
 
 @dataclass(frozen=True)
@@ -58,9 +68,11 @@ class GlobalExplanation:
     asked: list[int]  # numbers of the graphs that the GNN gives the class
     too_large: int  # of them, graphs with too many nodes; they count as not covered
     coverage: dict[float, list[float]]  # radius -> share covered by the first 1, 2, … of them
+    mean_costs: dict[float, list[float | None]]  # edits of the covered graphs, likewise
     median_distance: list[float | None]  # to the nearest of the first 1, 2, …; None if too far
     rules: list[EditRule]
     types: NodeTypes
+    usual_rows: Tensor  # [type, feature] what counterfactuals have as features
     ignores_features: bool  # whether some features are no part of node types
     evaluations: int
     reason: str | None  # why there is no counterfactual
@@ -91,7 +103,8 @@ def explain_globally(
     classes = predict(gnn, graphs, device).argmax(dim=1).cpu()
     asked: list[int] = (classes == config.source_class).nonzero()[:, 0].tolist()
     taking_part = [row for row in asked if graphs[row].node_count <= config.max_nodes]
-    judge = PatternClasses(gnn, config, usual_rows(graphs, types), _usual(graphs), device)
+    rows = usual_rows(graphs, types)
+    judge = PatternClasses(gnn, config, rows, _usual(graphs), device)
     typed = [TypedGraph.of(graph, types) for graph in graphs]
     population = Population.of([typed[row] for row in taking_part], types.count)
     chosen: list[Grown] = []
@@ -106,26 +119,30 @@ def explain_globally(
         Covered(taking_part[one.graph], one.pattern, one.distance, one.path)
         for one in nearest.covered(config.radius)
     ]
+    radii = sorted({*RADII, config.radius})
     return GlobalExplanation(
         [
             GlobalCounterfactual(
                 judge.graph(grown.pattern),
                 judge.probabilities([grown.pattern])[0],
+                grown.pattern.types,
                 nearest.gain(number, config.radius),
-                nearest.covers(number, config.radius),
+                [
+                    NearGraph(taking_part[graph], distance, cost)
+                    for graph, distance, cost in nearest.near(number, config.radius)
+                ],
             )
             for number, grown in enumerate(chosen)
         ],
         covered,
         asked,
         len(asked) - len(taking_part),
-        {
-            radius: nearest.coverage(radius, len(asked))
-            for radius in sorted({*RADII, config.radius})
-        },
+        {radius: nearest.coverage(radius, len(asked)) for radius in radii},
+        {radius: nearest.mean_costs(radius) for radius in radii},
         nearest.medians(len(asked)),
         recurring_rules([(typed[one.graph], one.path) for one in covered], _RULES),
         types,
+        rows,
         any(types.ignores_features(graph) for graph in graphs),
         judge.evaluations,
         _reason(chosen, asked, taking_part, config),

@@ -17,7 +17,7 @@ _STARTS = 3  # of each alignment
 
 
 @dataclass(frozen=True)
-class NearGraph:
+class CoveredGraph:
     """A graph of the population within the radius of a pattern."""
 
     graph: int
@@ -33,6 +33,7 @@ class Nearest:
     population: Population
     patterns: list[TypedGraph]
     distances: Tensor  # [pattern, graph] float64; infinite if above the largest radius
+    costs: Tensor  # [pattern, graph] edits; infinite where the distance is
     aligned: list[tuple[Tensor, Alignments]]  # per pattern: graphs and how they are aligned
 
     @staticmethod
@@ -41,6 +42,7 @@ class Nearest:
     ) -> Nearest:
         shape = (len(patterns), population.count)
         distances = torch.full(shape, float("inf"), dtype=torch.double)
+        costs = torch.full(shape, float("inf"), dtype=torch.double)
         aligned: list[tuple[Tensor, Alignments]] = []
         for number, pattern in enumerate(patterns):
             sizes = population.sizes + pattern.size
@@ -56,11 +58,19 @@ class Nearest:
             shares = alignments.costs.double() / sizes[near]
             shares[shares > RADII[-1]] = float("inf")
             distances[number, near] = shares
+            costs[number, near] = alignments.costs.double().masked_fill(
+                shares.isinf(), float("inf")
+            )
             aligned.append((near, alignments))
-        return Nearest(population, patterns, distances, aligned)
+        return Nearest(population, patterns, distances, costs, aligned)
 
-    def covers(self, number: int, radius: float) -> int:
-        return int((self.distances[number] <= radius).sum())
+    def near(self, number: int, radius: float) -> list[tuple[int, float, int]]:
+        """Graphs within the radius of a pattern, their distances and costs; closest first."""
+        order = self.distances[number].argsort(stable=True)
+        distances = self.distances[number][order]
+        count = int((distances <= radius).sum())
+        costs = self.costs[number][order][:count].int().tolist()
+        return list(zip(order[:count].tolist(), distances[:count].tolist(), costs, strict=True))
 
     def gain(self, number: int, radius: float) -> int:
         before = (self.distances[:number] <= radius).any(dim=0)
@@ -72,6 +82,16 @@ class Nearest:
             for count in range(1, len(self.patterns) + 1)
         ]
 
+    def mean_costs(self, radius: float) -> list[float | None]:
+        """Mean edits from the graphs that the first 1, 2, … cover to the nearest of them."""
+        means: list[float | None] = []
+        for count in range(1, len(self.patterns) + 1):
+            best, nearest = self.distances[:count].min(dim=0)
+            covered = (best <= radius).nonzero()[:, 0]
+            costs = self.costs[nearest[covered], covered]
+            means.append(float(costs.mean()) if len(covered) else None)
+        return means
+
     def medians(self, total: int) -> list[float | None]:
         """Median distance of all asked graphs to the nearest of the first 1, 2, …"""
         medians: list[float | None] = []
@@ -82,7 +102,7 @@ class Nearest:
             medians.append(float(ordered[middle]) if is_known else None)
         return medians
 
-    def covered(self, radius: float) -> list[NearGraph]:
+    def covered(self, radius: float) -> list[CoveredGraph]:
         """Each graph within the radius with its nearest pattern."""
         if not self.patterns:
             return []
@@ -93,5 +113,5 @@ class Nearest:
             near, alignments = self.aligned[number]
             row = int((near == graph).nonzero()[0, 0])
             path = edit_path(self.patterns[number], self.population.graphs[graph], alignments, row)
-            found.append(NearGraph(graph, number, float(best[graph]), path))
+            found.append(CoveredGraph(graph, number, float(best[graph]), path))
         return found

@@ -33,11 +33,11 @@ class PatternSearch:
         groups = [self._seeds(self.grower.population.graphs), self._seeds(self.real)]
         steps = 2 * self.config.count
         for number in range(self.config.count):
-            if should_stop():
-                return chosen
             open_ = _open(chosen, self.grower.population.count)
             for group in groups:
                 for start in group.taken(open_, self.config.seeds):
+                    if should_stop():
+                        return chosen
                     grown = self.grower.grow(start, open_)
                     if grown is not None:
                         pool.append(grown)

@@ -25,7 +25,7 @@ from store.jobs.job_events import append_first_states
 
 # The newest format of jobs that this program writes and reads. Raise it with a change that workers
 # of earlier versions would misread: a new kind, or a field that they must not ignore.
-JOB_FORMAT = 3
+JOB_FORMAT = 4
 
 _INSERT = insert(Job)  # built once: every submission runs it
 
