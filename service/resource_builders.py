@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import get_args
 
 from d4explain.contracts.gnn_spec import stored_spec
-from d4explain.contracts.job_states import JobKind, JobState, Stage
+from d4explain.contracts.job_states import ExplanationKind, JobKind, JobState, Stage
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.results import PredictionResult
@@ -33,6 +34,7 @@ from store.database.tables.base import JsonObject
 from store.jobs import TrainingQueue
 from store.jobs.time_left import work_left
 
+_EXPLANATION_KINDS: dict[str, ExplanationKind] = {kind: kind for kind in get_args(ExplanationKind)}
 _NO_TRAINING = TrainingQueue()
 _EVALUATIONS = (JobKind.EVALUATION, JobKind.EVALUATION_SHARD)
 
@@ -173,7 +175,7 @@ def explanation_summary(
     state = explanations.state_of(explanation, job, provisional)
     return ExplanationSummary(
         id=explanation.id,
-        kind="class" if explanation.kind == "class" else "counterfactual",
+        kind=_EXPLANATION_KINDS[explanation.kind],
         gnn=explanation.gnn_id,
         dataset=explanation.dataset_id,
         denoiser=explanation.denoiser_id,
@@ -260,7 +262,12 @@ def _job_error(job: Job) -> JobError | None:
 
 
 def _is_explanation(job: Job) -> bool:
-    return job.kind in (JobKind.PROVISIONAL, JobKind.COUNTERFACTUAL, JobKind.CLASS)
+    return job.kind in (
+        JobKind.PROVISIONAL,
+        JobKind.COUNTERFACTUAL,
+        JobKind.CLASS,
+        JobKind.GLOBAL,
+    )
 
 
 def _result_link(job: Job) -> str:
@@ -269,6 +276,7 @@ def _result_link(job: Job) -> str:
         JobKind.PROVISIONAL: f"{explanation}/answers/{Stage.PROVISIONAL}",
         JobKind.COUNTERFACTUAL: explanation,
         JobKind.CLASS: explanation,
+        JobKind.GLOBAL: explanation,
         JobKind.PROBE: f"/v1/gnns/{job.gnn_id}",
         JobKind.TRAIN: f"/v1/denoisers/{job.denoiser_id}",
         JobKind.REPLAY: f"/v1/replays/{job.subject_id}",

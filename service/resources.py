@@ -7,8 +7,10 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.global_counterfactuals.results import GlobalResult
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.job_states import (
+    ExplanationKind,
     GnnState,
     JobKind,
     JobState,
@@ -198,7 +200,7 @@ class ExplanationSummary(Resource):
     """An explanation without its result, as in lists."""
 
     id: str
-    kind: Literal["counterfactual", "class"]
+    kind: ExplanationKind
     gnn: str
     dataset: str
     denoiser: str | None = Field(
@@ -223,7 +225,7 @@ class ExplanationSummary(Resource):
 
 
 class ExplanationResource(ExplanationSummary):
-    result: CounterfactualResult | ClassResult | None = Field(
+    result: CounterfactualResult | ClassResult | GlobalResult | None = Field(
         discriminator="kind", description="The newest answer."
     )
 

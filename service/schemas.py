@@ -15,6 +15,7 @@ from pydantic import (
     Tag,
 )
 
+from d4explain.contracts.global_counterfactuals.requests import MAX_COUNT, MAX_THETA
 from d4explain.contracts.requests import (
     Aim,
     ClassExplainer,
@@ -369,6 +370,40 @@ class ClassIn(Body):
     metadata: Metadata = Field(default_factory=dict)
 
 
+class GlobalIn(Body):
+    """Asks for few graphs of another class that are near to many graphs of a class."""
+
+    kind: Literal["global"]
+    gnn: GnnReference
+    dataset: DatasetReference
+    source_class: ClassReference = Field(
+        description="The class whose graphs are covered, by number or name: the graphs of the "
+        "reference set that the GNN gives this class, whatever their labels."
+    )
+    target_class: ClassReference | None = Field(
+        None,
+        description="The class that the GNN gives the counterfactuals, by number or name; any but "
+        "`source_class` if not given.",
+    )
+    count: Annotated[int, Field(ge=1, le=MAX_COUNT)] = Field(10, description="Graphs at most, k.")
+    theta: Annotated[float, Field(gt=0, le=MAX_THETA)] = Field(
+        0.1,
+        description="Largest distance that counts as covered, θ: edits of nodes, edges and node "
+        "types, divided by the nodes and edges of both graphs.",
+    )
+    preset: Preset = Field(
+        "balanced",
+        description="How much to search: each counterfactual is grown from `fast` 2 graphs of each "
+        "class in 3 rounds, `balanced` 6 in 5, `thorough` 12 in 6.",
+    )
+    seed: Seed = 0
+    time_budget: Seconds | None = Field(
+        None, description="Seconds for the search; it then returns fewer or worse graphs."
+    )
+    webhook: RequestWebhookIn | None = _REQUEST_WEBHOOK
+    metadata: Metadata = Field(default_factory=dict)
+
+
 class PredictionsIn(Body):
     """Graphs to classify, or graphs whose nodes to classify."""
 
@@ -404,5 +439,7 @@ class WhatIfIn(Body):
     ]
 
 
-class ExplanationIn(RootModel[Annotated[CounterfactualIn | ClassIn, Field(discriminator="kind")]]):
-    """A counterfactual or a class explanation, by `kind`."""
+class ExplanationIn(
+    RootModel[Annotated[CounterfactualIn | ClassIn | GlobalIn, Field(discriminator="kind")]]
+):
+    """A counterfactual, a class explanation or global counterfactuals, by `kind`."""

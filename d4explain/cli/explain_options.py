@@ -190,7 +190,7 @@ Regularisers = Annotated[
 
 # Waiting and output.
 DryRun = Annotated[
-    bool, _option(_OUTPUT, "--dry-run", help="Only estimate the cost; not for classes.")
+    bool, _option(_OUTPUT, "--dry-run", help="Only estimate the cost; not for patterns of classes.")
 ]
 WaitFor = Annotated[
     Stage,

@@ -19,7 +19,10 @@ from d4explain.errors import D4Error
 _ROOMS = {  # folder of `d4explain.cli.commands`: the commands in it
     "local": ("up", "demo", "doctor"),
     "inputs": ("export", "register", "gnns", "datasets", "upload", "denoisers", "mlflow"),
-    "answers": ("predict", "explain", "explanations", "jobs", "metadata", "links", "verify"),
+    "answers": (
+        "predict", "explain", "explain-global", "explanations", "jobs", "metadata", "links",
+        "verify",
+    ),
     "evaluating": ("evaluations", "comparisons", "gate"),
     "administration": (
         "keys", "webhooks", "holds", "quotas", "retention", "signing-keys", "audit-log",

@@ -95,6 +95,20 @@ class CounterfactualOptions(TypedDict, total=False):
     metadata: Metadata
 
 
+class GlobalOptions(TypedDict, total=False):
+    """What `explain_global` accepts besides the class; the API has the defaults."""
+
+    target_class: ClassReference  # of the counterfactuals; by default any other class
+    count: int
+    theta: float
+    preset: Preset
+    seed: int
+    time_budget: float  # seconds
+    webhook: RequestWebhook
+    idempotency_key: str  # a request with the same key and body returns the same explanation
+    metadata: Metadata
+
+
 class ClassOptions(TypedDict, total=False):
     """What `explain_class` accepts besides the class; the API has the defaults."""
 

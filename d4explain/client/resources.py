@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.global_counterfactuals.results import GlobalResult
 from d4explain.contracts.job_states import GnnState, JobKind, JobState, Stage, TrainingState
 from d4explain.contracts.probe_reports import ProbeReport
 from d4explain.contracts.receipts.replay_reports import ReplayReport
@@ -269,7 +270,9 @@ class Explanation(Resource):
     answers: list[Answer] = Field(default_factory=list)
     reason: str | None = None  # why a provisional answer is the last one
     job: Job  # of the final answer
-    result: CounterfactualResult | ClassResult | None = Field(None, discriminator="kind")
+    result: CounterfactualResult | ClassResult | GlobalResult | None = Field(
+        None, discriminator="kind"
+    )
     created_at: str
     metadata: dict[str, str | int | float | bool] = Field(default_factory=dict)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 
 class JobState(StrEnum):
@@ -34,6 +35,7 @@ class JobKind(StrEnum):
     PROVISIONAL = "provisional"  # the first answer of a counterfactual explanation
     COUNTERFACTUAL = "counterfactual"
     CLASS = "class"
+    GLOBAL = "global"  # counterfactuals for many graphs of a class
     REPLAY = "replay"  # repeats the work of an answer
     EVALUATION = "evaluation"  # computes the figures of an evaluation from its shards
     EVALUATION_SHARD = "evaluation_shard"  # explains some instances of a test set
@@ -52,6 +54,7 @@ _QUEUES = {
     JobKind.PROVISIONAL: Queue.SAMPLE,
     JobKind.COUNTERFACTUAL: Queue.SAMPLE,
     JobKind.CLASS: Queue.SAMPLE,
+    JobKind.GLOBAL: Queue.SAMPLE,
     JobKind.REPLAY: Queue.SAMPLE,
     JobKind.EVALUATION: Queue.SAMPLE,
     JobKind.EVALUATION_SHARD: Queue.SAMPLE,
@@ -64,6 +67,9 @@ class Stage(StrEnum):
 
     PROVISIONAL = "provisional"
     FINAL = "final"
+
+
+ExplanationKind = Literal["counterfactual", "class", "global"]
 
 
 class GnnState(StrEnum):

@@ -10,6 +10,7 @@ from typing import Any
 
 from d4explain.client.client import Client
 from d4explain.client.errors import RefusedError, RejectedGnnError, UnreachableError
+from d4explain.client.operations.explanation_requests import Result
 from d4explain.client.resources import Dataset, Explanation, Gnn
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.job_states import GnnState, JobState
@@ -331,10 +332,11 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, UnreachableError | RegistryUnavailableError)
 
 
-def _metrics(label: str, result: CounterfactualResult | ClassResult) -> dict[str, float]:
+def _metrics(label: str, result: Result) -> dict[str, float]:
+    """The standard set asks no global questions."""
     if isinstance(result, CounterfactualResult):
         return counterfactual_metrics(result)
-    return class_metrics(label, result)
+    return class_metrics(label, result) if isinstance(result, ClassResult) else {}
 
 
 def _step(version: ModelVersion) -> int:

@@ -33,6 +33,8 @@ def class_name(index: int, names: GnnNames) -> str:
 
 def draw_probabilities(chosen: ChosenGraph, names: GnnNames, top: float) -> Iterator[str]:
     caption = "Probability before and after" if chosen.before else "The pattern alone"
+    if chosen.coverage is not None:
+        caption = "Probability"
     if chosen.importances:
         caption = "Probability with all edges and with these alone"
     yield text_element(MARGIN, top, caption, "ink", 13, weight=650)
@@ -59,7 +61,8 @@ def draw_legend(chosen: ChosenGraph, types: NodeTypes, top: float) -> Iterator[s
     left = _LEGEND_LEFT
     yield text_element(left, top, "Edges", "ink", 13, weight=650)
     pairs = edge_pairs(chosen)
-    entries = [("kept", "of the pattern", len(pairs.kept))]
+    owner = "pattern" if chosen.coverage is None else "graph"
+    entries = [("kept", f"of the {owner}", len(pairs.kept))]
     if chosen.pattern is not None and chosen.pattern.occurrences:
         entries.append(("found", "where it occurs", len(pairs.kept)))
     if chosen.before is not None:

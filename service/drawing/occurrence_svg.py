@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
-import numpy as np
-
 from d4explain.contracts.results import ClassOccurrence, NodeId
-from service.drawing.layout import layout
 from service.drawing.page_size import MARGIN, WIDTH
+from service.drawing.panel import NODE_RADIUS, placed_in_panel
 from service.drawing.svg_elements import text_element
 
 _GAP = 24.0  # between two panels
 _HEIGHT = 210.0  # of a graph
 _CAPTION_HEIGHT = 36.0
-_MAX_SCALE = 44.0  # pixels per unit of the layout
-_RADIUS = 5.0
 
 
 def occurrences_height(occurrences: Sequence[ClassOccurrence]) -> float:
@@ -54,12 +50,7 @@ def _graph(
     graph, marked = occurrence.shown, set(occurrence.nodes)
     assert graph is not None
     pairs = [(int(edge.source), int(edge.target)) for edge in graph.edges]
-    points = layout(len(graph.nodes), pairs, check)
-    low, high = points.min(axis=0), points.max(axis=0)
-    extent = np.maximum(high - low, 1e-9)
-    room = np.array([width, _HEIGHT]) - 4 * _RADIUS
-    scale = min(float((room / extent).min()), _MAX_SCALE)
-    placed = ((points - (low + high) / 2) * scale + np.array(centre)).tolist()
+    placed = placed_in_panel(len(graph.nodes), pairs, centre, (width, _HEIGHT), check)
     inside = {frozenset(pair) for pair in combinations(marked, 2)}
     # Marked edges come last, so that no other edge covers them.
     for source, target in sorted(pairs, key=lambda pair: frozenset(pair) in inside):
@@ -69,8 +60,8 @@ def _graph(
     for node, (x, y) in enumerate(placed):
         style = "node k0" if node in marked else "node faint"
         yield (
-            f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS:.1f}">'
+            f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="{NODE_RADIUS:.1f}">'
             f"<title>node {node}</title></circle>"
         )
         if node == ringed:
-            yield f'<circle class="ring" cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS + 3:.1f}"/>'
+            yield f'<circle class="ring" cx="{x:.1f}" cy="{y:.1f}" r="{NODE_RADIUS + 3:.1f}"/>'

@@ -13,8 +13,13 @@ from starlette.responses import Response
 from d4explain.contracts.features.gnn_names import GnnNames, gnn_names
 from service.context import Context, run_in_thread
 from service.drawing.drawing_queue import Drawing, get_unless_disconnected
+from service.drawing.global_svg import global_svg
 from service.drawing.svg import to_svg
-from service.graph_io.chosen_graph import chosen_graph, factual_graph
+from service.graph_io.chosen_graph import (
+    chosen_graph,
+    factual_graph,
+    global_counterfactual_count,
+)
 from service.graph_io.grafana_writer import to_grafana
 from service.graph_io.graph_writers import Format, require_answer, to_cytoscape, to_graphml, to_pyg
 from service.http.faults import reject
@@ -34,7 +39,7 @@ class GraphSelection(NamedTuple):
     """The graph that a request asks for, and its format."""
 
     format: Format
-    graph: int
+    graph: int | None  # None: the first, or all global counterfactuals in one drawing
     alternative: int
 
 
@@ -78,8 +83,11 @@ async def drawing_response(
 def render(store: Store, key: DrawingKey, check: Callable[[], None]) -> Drawing:
     """Reads one graph of the result and writes it; `check` may raise to end the work."""
     check()
-    format_, graph, alternative = key.selection
+    format_, number, alternative = key.selection
+    graph = number or 0
     result = store.artifacts.of(key.tenant).get(key.result_digest)
+    if format_ is Format.SVG and number is None and global_counterfactual_count(result):
+        return Drawing(global_svg(result, key.names, check).encode(), SVG)
     is_factual = format_ is Format.FACTUAL
     chosen = (
         factual_graph(result, graph) if is_factual else chosen_graph(result, graph, alternative)

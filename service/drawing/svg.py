@@ -13,14 +13,14 @@ from service.drawing.node_types import NodeTypes, node_types
 from service.drawing.occurrence_svg import draw_occurrences, occurrences_height
 from service.drawing.page_size import HEADER_HEIGHT, MARGIN, WIDTH
 from service.drawing.svg_elements import escaped, text_element
-from service.graph_io.chosen_graph import ChosenGraph
+from service.graph_io.chosen_graph import ChosenCoverage, ChosenGraph
 from store.molecules import MoleculeError
 
 # RDKit blocks other threads while it computes coordinates: for 400 atoms, seconds.
-_MAX_ATOMS = 150
+MAX_ATOMS = 150
 _UNNAMED = GnnNames()
 
-_STYLE = """
+STYLE = """
 text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif}
 .bg{fill:#ffffff}.ink{fill:#1f2328}.muted{fill:#59636e}.line{stroke:#d1d9e0}
 .kept{stroke:#a3adb8;stroke-width:1.6}.added{stroke:#1a7f37;stroke-width:3.2}
@@ -64,7 +64,7 @@ def to_svg(
         f'viewBox="0 0 {WIDTH} {height}" role="img">',
         f"<title>{escaped(f'{title}: {effect}')}</title>",
         f"<desc>{escaped(_description(chosen))}</desc>",
-        f"<style>{_STYLE}</style>",
+        f"<style>{STYLE}</style>",
         f'<rect class="bg" width="{WIDTH}" height="{height}" rx="8"/>',
         text_element(MARGIN, 40, title, "ink", 20, weight=650),
         text_element(MARGIN, 63, effect, "ink", 14),
@@ -84,7 +84,7 @@ def to_svg(
 def _draw_molecule(chosen: ChosenGraph) -> tuple[list[str], float] | None:
     """A structural formula and its height; None if it is not a molecule or RDKit cannot draw it."""
     molecule = chosen.molecule
-    if molecule is None or len(molecule.atoms) > _MAX_ATOMS:
+    if molecule is None or len(molecule.atoms) > MAX_ATOMS:
         return None
     width = WIDTH - 2 * MARGIN
     try:
@@ -103,12 +103,19 @@ def _effect(chosen: ChosenGraph, names: GnnNames) -> str:
     after = _shown_prediction(chosen.after, names)
     if chosen.pattern is not None and chosen.pattern.support is not None:
         return _evidence(chosen.pattern.support, chosen.pattern.effect)
+    if chosen.coverage is not None:
+        return f"{after}; {covered_words(chosen.coverage, names)}"
     if chosen.before is None:
         return f"The GNN predicts {after}"
     before = _shown_prediction(chosen.before, names)
     if chosen.importances:
         return f"{before}; with these edges alone {after}"
     return f"{before} {'becomes' if chosen.is_answer else 'stays'} {after}"
+
+
+def covered_words(coverage: ChosenCoverage, names: GnnNames) -> str:
+    source = class_name(coverage.source_class, names)
+    return f"within θ = {coverage.theta:g} of {coverage.covered_share:.1%} of {source}"
 
 
 def _evidence(support: Support, effect: Effect | None) -> str:

@@ -61,6 +61,11 @@ from service.examples.explanations import (
     SVG,
     WAITING_EXPLANATION,
 )
+from service.examples.global_explanations import (
+    GLOBAL_ESTIMATE,
+    GLOBAL_EXPLANATION,
+    GLOBAL_IN,
+)
 from service.examples.gnns import (
     ALIAS_IN,
     ARCHIVE_IN,
@@ -142,6 +147,9 @@ __all__ = [
     "EVENTS",
     "EXPLAINERS_IN",
     "EXPLANATION",
+    "GLOBAL_ESTIMATE",
+    "GLOBAL_EXPLANATION",
+    "GLOBAL_IN",
     "GNN",
     "GNN_ID",
     "GNN_IN",

@@ -45,6 +45,7 @@ _CLOSEST_MISS = TypeAdapter[ClosestMiss | None](ClosestMiss | None)
 _FACTUAL = TypeAdapter[FactualExplanation | None](FactualExplanation | None)
 _NODE_ID = TypeAdapter[NodeId | None](NodeId | None)
 _STAGE = TypeAdapter[Stage](Stage)
+_REASON = TypeAdapter(str)
 _VERDICT = TypeAdapter[Verdict](Verdict)
 _TITLES: dict[Verdict | None, str] = {
     None: "Counterfactual",  # of an earlier version
@@ -69,6 +70,17 @@ class ChosenPattern:
 
 
 @dataclass(frozen=True)
+class ChosenCoverage:
+    """What a drawing tells about a global counterfactual."""
+
+    source_class: int
+    source_count: int  # graphs that the GNN gives that class
+    theta: float
+    covered_share: float  # of them
+    added_share: float
+
+
+@dataclass(frozen=True)
 class ChosenGraph:
     """A graph of a result with its edits and predictions."""
 
@@ -76,14 +88,15 @@ class ChosenGraph:
     subtitle: str
     graph: ResultGraph  # after the edits
     edits: tuple[Edit, ...]
-    before: Prediction | None  # None for class explanations, which edit no graph
+    before: Prediction | None  # None for classes and global counterfactuals: they edit no graph
     after: Prediction
     is_answer: bool  # False for the closest miss, or the posted graph if there is none
     node: NodeId | None = None  # the explained node, if the GNN classifies nodes
-    # of a graph posted as SMILES, or of a class example
+    # of a graph posted as SMILES, a class example or a global counterfactual
     molecule: Molecule | GeneratedMolecule | None = None
     pattern: ChosenPattern | None = None  # of class explanations
     importances: tuple[EdgeImportance, ...] = ()  # of the edges, for a factual explanation
+    coverage: ChosenCoverage | None = None  # of global counterfactuals
 
     @property
     def positions(self) -> dict[NodeId, int]:
@@ -104,11 +117,13 @@ class ChosenGraph:
 
 
 def chosen_graph(result: bytes, graph: int, alternative: int) -> ChosenGraph:
-    """Counterfactual `alternative` of graph `graph`; of a class explanation, example `graph`."""
+    """Counterfactual `alternative` of graph `graph`; of other kinds, the graph with this number."""
     members = JsonPart.whole(result).members()
     is_provisional = _optional(_STAGE, members, "stage") is Stage.PROVISIONAL
     if "examples" in members:
         return _class_example(members, graph, alternative, is_provisional)
+    if "counterfactuals" in members:
+        return _global_counterfactual(members, graph, alternative)
     answers = members["answers"].elements()
     _check_index("graph", graph, len(answers), "graphs")
     answer = answers[graph].members()
@@ -158,7 +173,7 @@ def factual_graph(result: bytes, graph: int) -> ChosenGraph:
     """The posted graph `graph` with the importance of its edges."""
     members = JsonPart.whole(result).members()
     if "answers" not in members:
-        reject("format", "is factual; class explanations have no importances", "query")
+        reject("format", "is factual; only counterfactual explanations have importances", "query")
     answers = members["answers"].elements()
     _check_index("graph", graph, len(answers), "graphs")
     answer = answers[graph].members()
@@ -212,6 +227,43 @@ def _class_example(
             _optional(_SUPPORT, example, "support"),
             _optional(_CLASS_EFFECT, example, "effect"),
             tuple(one for one in occurrences if one.shown is not None),
+        ),
+    )
+
+
+def global_counterfactual_count(result: bytes) -> int | None:
+    """Number of global counterfactuals; None for results of another kind."""
+    members = JsonPart.whole(result).members()
+    found = members.get("counterfactuals")
+    return None if found is None else len(found.elements())
+
+
+def _global_counterfactual(
+    result: dict[str, JsonPart], graph: int, alternative: int
+) -> ChosenGraph:
+    found = result["counterfactuals"].elements()
+    if not found:
+        raise Conflict(
+            f"there is no counterfactual: {_REASON.validate_json(result['reason'].text)}"
+        )
+    _check_index("graph", graph, len(found), "counterfactuals")
+    _check_index("alternative", alternative, 1, "alternative per counterfactual")
+    one = found[graph].members()
+    return ChosenGraph(
+        title="Global counterfactual",
+        subtitle=f"counterfactual {graph + 1} of {len(found)}",
+        graph=_graph(one),
+        edits=(),
+        before=None,
+        after=_prediction(one),
+        is_answer=True,
+        molecule=_optional(_GENERATED_MOLECULE, one, "molecule"),
+        coverage=ChosenCoverage(
+            source_class=int(result["source_class"].text),
+            source_count=int(result["source_count"].text),
+            theta=float(result["theta"].text),
+            covered_share=float(one["covered_share"].text),
+            added_share=float(one["added_share"].text),
         ),
     )
 

@@ -196,6 +196,7 @@ def _message(detail: ErrorDetails) -> str:
     if detail["type"] == "extra_forbidden" and detail["loc"][:-1] in (
         ("counterfactual",),
         ("class",),
+        ("global",),
     ):
         return f"is not a known field of the kind '{detail['loc'][0]}'"
     known = _MESSAGES.get(detail["type"])

@@ -1,6 +1,6 @@
 """Writes reports, letters and embedded views as HTML pages without scripts or foreign files.
 
-A class has no letter: its patterns concern nobody in particular.
+A class has no letter: its patterns, or graphs near to it, concern nobody in particular.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from d4explain.contracts.features.gnn_names import GnnNames
+from d4explain.contracts.global_counterfactuals.results import GlobalResult
 from d4explain.contracts.results import ClassResult
+from service.drawing.global_svg import global_svg
 from service.drawing.svg import to_svg
 from service.graph_io.chosen_graph import chosen_graph
 from service.reports.letters import Letter, edit_list, letter, sentence, spoken
 from service.reports.reported_answer import (
     ReportedAnswer,
     check_index,
-    is_class_result,
     reported_answer,
+    result_kind,
 )
 
 
@@ -63,8 +65,11 @@ def page(
     alternative: int = 0,
 ) -> str:
     """One page about one answer; its SVG comes from the service, so it is not escaped."""
-    if kind is not PageKind.LETTER and is_class_result(result):
+    explained = result_kind(result)
+    if kind is not PageKind.LETTER and explained == "class":
         return _class_page(kind, result, heading, names, pattern=graph)
+    if kind is not PageKind.LETTER and explained == "global":
+        return _global_page(kind, result, heading, names)
     reported = reported_answer(result, graph, alternative)
     drawing = to_svg(chosen_graph(result, graph, _drawn_alternative(reported)), names)
     return _TEMPLATES.get_template(f"{kind}.html").render(
@@ -96,6 +101,20 @@ def _class_page(
             (position, reported.examples[position], Markup(_pattern_svg(result, position, names)))
             for position in positions
         ],
+        receipt=reported.receipt.model_dump_json(indent=2),
+    )
+
+
+def _global_page(kind: PageKind, result: bytes, heading: Heading, names: GnnNames) -> str:
+    """Both have all counterfactuals in one drawing; a report has the figures as well."""
+    reported = GlobalResult.model_validate_json(result)
+    drawing = global_svg(result, names, lambda: None) if reported.counterfactuals else ""
+    return _TEMPLATES.get_template(f"global_{kind}.html").render(
+        heading=heading,
+        reported=reported,
+        source=names.class_name(reported.source_class) or f"class {reported.source_class}",
+        type_names={one.type: one.name or f"type {one.type}" for one in reported.node_types},
+        drawing=Markup(drawing),
         receipt=reported.receipt.model_dump_json(indent=2),
     )
 

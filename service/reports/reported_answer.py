@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from d4explain.contracts.counterfactual_results import Counterfactual, CounterfactualAnswer
-from d4explain.contracts.job_states import Stage
+from d4explain.contracts.job_states import ExplanationKind, Stage
 from d4explain.contracts.results import Mmd
 from service.graph_io.json_parts import JsonPart
 from service.http.faults import reject
@@ -37,15 +37,21 @@ class ReportedAnswer:
     receipt: dict[str, Any]
 
 
-def is_class_result(result: bytes) -> bool:
-    return "answers" not in JsonPart.whole(result).members()
+def result_kind(result: bytes) -> ExplanationKind:
+    """By its members: results of earlier versions lack `kind`."""
+    members = JsonPart.whole(result).members()
+    if "answers" in members:
+        return "counterfactual"
+    return "global" if "counterfactuals" in members else "class"
 
 
 def reported_answer(result: bytes, graph: int, alternative: int) -> ReportedAnswer:
     """Reads one graph of a stored result; the other graphs are not parsed."""
     members = JsonPart.whole(result).members()
     if "answers" not in members:
-        raise Conflict("this is a class explanation; letters are about counterfactuals")
+        raise Conflict(
+            "this is an explanation of a class; letters are about counterfactuals of one graph"
+        )
     answers = members["answers"].elements()
     check_index("graph", graph, len(answers), "graphs")
     answer = CounterfactualAnswer.model_validate_json(answers[graph].text)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.global_counterfactuals.results import GlobalResult
 from d4explain.contracts.job_states import Stage
 from d4explain.contracts.results import ClassResult
 from service import examples
@@ -45,7 +46,8 @@ class GraphQuery(BaseModel):
     )
     graph: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
         None,
-        description="Index of the posted graph, explained node or class example; 0 if not given.",
+        description="Index of the posted graph, explained node, class example or global "
+        "counterfactual; 0 if not given, or all global counterfactuals in a drawing.",
     )
     alternative: Annotated[int, Field(ge=0, le=1000)] | None = Field(
         None, description="Index of the counterfactual, best first; 0 if not given."
@@ -54,7 +56,7 @@ class GraphQuery(BaseModel):
     def selection(self) -> GraphSelection | None:
         """The graph to return; None for the whole document."""
         if self.format is not Format.JSON:
-            return GraphSelection(self.format, self.graph or 0, self.alternative or 0)
+            return GraphSelection(self.format, self.graph, self.alternative or 0)
         formats = "svg, factual, graphml, cytoscape, pyg or grafana"
         for name, value in (("graph", self.graph), ("alternative", self.alternative)):
             if value is not None:
@@ -93,6 +95,7 @@ def document_or_graph(
         {
             "json": (CounterfactualResult, examples.PROVISIONAL_RESULT),
             "class": (ClassResult, examples.CLASS_EXPLANATION["result"]),
+            "global": (GlobalResult, examples.GLOBAL_EXPLANATION["result"]),
         },
     ),
     openapi_extra={"parameters": [IF_NONE_MATCH]},

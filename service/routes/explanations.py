@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import Response
 
-from d4explain.contracts.job_states import JobState, Stage
+from d4explain.contracts.job_states import ExplanationKind, JobState, Stage
 from service import examples
 from service.context import Context, ContextOf, context_of, handle_body, run_in_thread
 from service.drawing.rendering import DrawnResult, drawing_response
@@ -64,7 +64,7 @@ _SMALL_BODY = 64 * 1024  # bytes; parsed within a few milliseconds
 
 
 class ExplanationsQuery(ListQuery):
-    kind: Literal["counterfactual", "class"] | None = None
+    kind: ExplanationKind | None = None
     gnn: GnnFilter | None = None
     state: JobState | None = None
 
@@ -92,6 +92,8 @@ class FormatQuery(GraphQuery):
     "`graph`. The search edits the node's neighbourhood and verifies answers on the whole graph. "
     "Without `graph`, `node` and `nodes` refer to `dataset`, which must be one large graph. "
     "`kind: class`: patterns of graphs, or of neighbourhoods of nodes, that show a class. "
+    "`kind: global`: few graphs of another class that are near to as many graphs of "
+    "`source_class` as possible, with the edits that lead there; it needs no training. "
     "If the denoiser or the witnesses do not exist yet, they are trained first; the job then has "
     "`waiting_for`. Meanwhile a search without them gives a provisional answer at once, for a "
     "class patterns from the reference graphs alone; "
@@ -108,6 +110,7 @@ class FormatQuery(GraphQuery):
                 "done": (ExplanationResource, examples.EXPLANATION),
                 "provisional": (ExplanationResource, examples.PROVISIONAL_EXPLANATION),
                 "dry run": (Estimate, examples.ESTIMATE),
+                "dry run of global": (Estimate, examples.GLOBAL_ESTIMATE),
             },
         ),
         202: response("Accepted.", ExplanationResource, examples.WAITING_EXPLANATION),
@@ -124,6 +127,7 @@ class FormatQuery(GraphQuery):
             "nodes": examples.NODES_IN,
             "a node of a large graph": examples.LARGE_NODE_IN,
             "class": examples.CLASS_IN,
+            "global": examples.GLOBAL_IN,
         },
         DRY_RUN,
         WAIT_FOR,
@@ -210,12 +214,14 @@ def list_explanations(
     summary="One explanation with its result",
     description="`format=svg|factual|graphml|cytoscape|pyg|grafana` returns one graph instead: "
     "counterfactual `alternative`, best first, of graph `graph`. An explained node is marked. If "
-    "there is no counterfactual, SVG draws the closest miss. A PyG dict can be posted unchanged.",
+    "there is no counterfactual, SVG draws the closest miss. A PyG dict can be posted unchanged. "
+    "Of `kind: global`, SVG without `graph` draws all counterfactuals.",
     responses=document_or_graph(
         "The explanation, or one of its graphs.",
         {
             "json": (ExplanationResource, examples.EXPLANATION),
             "class": (ExplanationResource, examples.CLASS_EXPLANATION),
+            "global": (ExplanationResource, examples.GLOBAL_EXPLANATION),
         },
     ),
     openapi_extra={"parameters": [PREFER, IF_NONE_MATCH]},

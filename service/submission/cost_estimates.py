@@ -47,7 +47,10 @@ class Estimate(Resource):
     """Estimated cost of a request; nothing was queued."""
 
     dry_run: Literal[True] = True
-    cases: list[CaseEstimate]
+    cases: list[CaseEstimate] = Field(
+        description="One per graph or node; empty for global counterfactuals, whose graphs are "
+        "searched together."
+    )
     memory_bytes: int = Field(description="Memory of the largest case, besides a worker's own.")
     seconds: float = Field(description="Time of all cases, without any training.")
     trains_denoiser: bool = Field(description="Whether a denoiser has to be trained first.")
@@ -82,12 +85,12 @@ def estimate(
     return Estimate(
         cases=cases,
         memory_bytes=max(case.memory_bytes for case in cases),
-        seconds=_rounded(seconds),
+        seconds=rounded_seconds(seconds),
         trains_denoiser=denoiser_seconds is not None,
         trains_witnesses=witness_seconds is not None,
-        denoiser_seconds=_rounded(denoiser_seconds or 0.0),
-        witness_seconds=_rounded(witness_seconds or 0.0),
-        total_seconds=_rounded(training + seconds),
+        denoiser_seconds=rounded_seconds(denoiser_seconds or 0.0),
+        witness_seconds=rounded_seconds(witness_seconds or 0.0),
+        total_seconds=rounded_seconds(training + seconds),
         provisional=provisional and waits,
     )
 
@@ -102,7 +105,7 @@ def case_estimates(
     return [
         case
         if case.mode == "restricted"
-        else case.model_copy(update={"seconds": _rounded(_BELIEVABLE_TIMES * case.seconds)})
+        else case.model_copy(update={"seconds": rounded_seconds(_BELIEVABLE_TIMES * case.seconds)})
         for case in cases
     ]
 
@@ -129,7 +132,7 @@ def of_graph(nodes: int, edges: int, settings: Settings) -> CaseEstimate:
         edge_count=edges,
         pair_count=min(_CANDIDATES_PER_EDGE * edges, nodes * (nodes - 1) // 2),
         memory_bytes=_MIN_BYTES + _BYTES_PER_PART * (nodes + edges),
-        seconds=_rounded(_MIN_SECONDS + _SECONDS_PER_PART * (nodes + edges)),
+        seconds=rounded_seconds(_MIN_SECONDS + _SECONDS_PER_PART * (nodes + edges)),
     )
 
 
@@ -169,9 +172,9 @@ def _dense(nodes: int, edges: int | None, mode: Mode) -> CaseEstimate:
         edge_count=edges,
         pair_count=nodes * (nodes - 1) // 2,
         memory_bytes=_MIN_BYTES + _BYTES_PER_CELL * nodes**2,
-        seconds=_rounded(_MIN_SECONDS + _SECONDS_PER_CELL * nodes**2),
+        seconds=rounded_seconds(_MIN_SECONDS + _SECONDS_PER_CELL * nodes**2),
     )
 
 
-def _rounded(seconds: float) -> float:
+def rounded_seconds(seconds: float) -> float:
     return float(f"{seconds:.2g}")

@@ -9,6 +9,8 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from d4explain.contracts.global_counterfactuals.requests import GlobalRequest
+from d4explain.contracts.job_states import ExplanationKind
 from d4explain.contracts.requests import (
     ClassExplainer,
     ClassRequest,
@@ -21,10 +23,12 @@ from service.http.bodies import PostedBody
 from service.http.faults import reject, shown
 from service.http.idempotency import Created, Submission, find_created
 from service.http.json_bodies import parse_model
-from service.schemas import ClassIn, CounterfactualIn, ExplanationIn
+from service.schemas import ClassIn, CounterfactualIn, ExplanationIn, GlobalIn
 from service.submission.cost_estimates import Estimate, case_estimates, estimate
 from service.submission.explainers import needs_denoiser
 from service.submission.explanation_requests import class_request, counterfactual_request
+from service.submission.global_counterfactuals.checks import global_request
+from service.submission.global_counterfactuals.costs import global_estimate
 from service.submission.judges import resolved_judges, why_no_witnesses
 from service.submission.provisional_answers import allows_provisional
 from service.submission.request_webhooks import checked_webhook
@@ -32,7 +36,6 @@ from service.submission.resource_ids import checked_id, find_gnn_and_dataset, re
 from service.submission.training_costs import check_training, training_seconds, witness_seconds
 from store.artifacts.files import digest_of
 from store.catalogue import denoisers, gnns, trained_networks, witness_sets
-from store.catalogue.explanations import ExplanationKind
 from store.database.tables import Dataset, Denoiser, Gnn, WitnessSet
 from store.settings import Settings
 from store.store import Store
@@ -87,6 +90,7 @@ class DenoiserWish:
     denoiser: str | DenoiserConfig | None
 
 
+JobRequest = CounterfactualRequest | ClassRequest | GlobalRequest
 CheckResult = CheckedExplanation | Created  # `Created` if an earlier request had the same key
 
 
@@ -137,9 +141,9 @@ def _check(
     body = parse_model(posted.body.read(), ExplanationIn).root
     webhook = checked_webhook(body.webhook, store.settings)
     gnn, dataset = find_pair(posted.submission.tenant, body.gnn, body.dataset)
-    config = affordable_config(session, _wish(body), gnn, dataset, store.settings)
+    config = _config(session, body, gnn, dataset, store.settings)
     check_column_rules(store, gnn, dataset)
-    request = _job_request(session, body, gnn, dataset, store.settings)
+    request = _job_request(store, session, body, gnn, dataset)
     job_request = request.model_dump_json().encode()
     checked = CheckedExplanation(
         submission=posted.submission,
@@ -164,7 +168,7 @@ def estimate_cost(store: Store, tenant: str, posted: PostedBody) -> Estimate:
     checked_webhook(body.webhook, store.settings)
     with store.database.reading() as session:
         gnn, dataset = find_gnn_and_dataset(session, body.gnn, body.dataset, tenant)
-        config = affordable_config(session, _wish(body), gnn, dataset, store.settings)
+        config = _config(session, body, gnn, dataset, store.settings)
         denoiser_seconds = witness_time = None
         if config is not None:
             identity = denoisers.key(gnn.sha256, dataset.sha256, body.kind, config)
@@ -178,10 +182,12 @@ def estimate_cost(store: Store, tenant: str, posted: PostedBody) -> Estimate:
             witness_time = trained_networks.seconds_left(
                 session, WitnessSet, identity, whole, tenant
             )
-        request = _job_request(session, body, gnn, dataset, store.settings)
+        request = _job_request(store, session, body, gnn, dataset)
     check_column_rules(store, gnn, dataset)
-    if not isinstance(request, CounterfactualRequest):
-        reject("dry_run", "is for requests of the kind 'counterfactual'", "query")
+    if isinstance(request, GlobalRequest):
+        return global_estimate(request, dataset)
+    if isinstance(request, ClassRequest):
+        reject("dry_run", "is for requests of the kinds 'counterfactual' and 'global'", "query")
     return estimate(
         request,
         dataset,
@@ -192,25 +198,27 @@ def estimate_cost(store: Store, tenant: str, posted: PostedBody) -> Estimate:
     )
 
 
-def _case_seconds(
-    request: CounterfactualRequest | ClassRequest, dataset: Dataset, settings: Settings
-) -> float | None:
-    if not isinstance(request, CounterfactualRequest):
+def _case_seconds(request: JobRequest, dataset: Dataset, settings: Settings) -> float | None:
+    if isinstance(request, GlobalRequest):
+        return global_estimate(request, dataset).seconds
+    if isinstance(request, ClassRequest):
         return None
     return sum(case.seconds for case in case_estimates(request, dataset, settings))
 
 
 def _job_request(
+    store: Store,
     session: Session,
-    body: CounterfactualIn | ClassIn,
+    body: CounterfactualIn | ClassIn | GlobalIn,
     gnn: Gnn,
     dataset: Dataset,
-    settings: Settings,
-) -> CounterfactualRequest | ClassRequest:
+) -> JobRequest:
     if isinstance(body, CounterfactualIn):
         judges = resolved_judges(session, body, gnn)
-        return counterfactual_request(body, gnn, settings, dataset, judges)
-    limit = settings.exact_nodes
+        return counterfactual_request(body, gnn, store.settings, dataset, judges)
+    if isinstance(body, GlobalIn):
+        return global_request(body, gnn, dataset, store)
+    limit = store.settings.exact_nodes
     if dataset.max_nodes > limit and not gnns.classifies_nodes(gnn):
         reject(
             "/dataset",
@@ -222,6 +230,18 @@ def _job_request(
 
 def _wish(body: CounterfactualIn | ClassIn) -> DenoiserWish:
     return DenoiserWish(body.kind, body.explainer, body.denoiser)
+
+
+def _config(
+    session: Session,
+    body: CounterfactualIn | ClassIn | GlobalIn,
+    gnn: Gnn,
+    dataset: Dataset,
+    settings: Settings,
+) -> DenoiserConfig | None:
+    if isinstance(body, GlobalIn):
+        return None
+    return affordable_config(session, _wish(body), gnn, dataset, settings)
 
 
 def affordable_config(

@@ -130,7 +130,7 @@ def prediction_request(body: PredictionsIn, gnn: Gnn, settings: Settings) -> Pre
     return PredictionRequest(graphs=graphs, nodes=nodes, warnings=warnings.texts)
 
 
-def class_number(target: int | str, gnn: Gnn) -> int:
+def class_number(target: int | str, gnn: Gnn, at: str = "/target_class") -> int:
     """The number of a class that is given by its number or name."""
     classes, names = gnn.spec["classes"], gnn.spec.get("class_names") or []
     matching = [number for number in range(classes) if target in (number, *names[number:][:1])]
@@ -138,7 +138,7 @@ def class_number(target: int | str, gnn: Gnn) -> int:
         problem = ", the name of several classes" if matching else ""
         listed = f" ({', '.join(shown(name) for name in names[:20])})" if names else ", unnamed"
         reject(
-            "/target_class",
+            at,
             f"is {shown(target)}{problem}; the classes of {gnn.id} are 0 to {classes - 1}{listed}",
         )
     return matching[0]

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.requests import Aim
 from service.http.faults import reject, shown
-from service.schemas import ClassIn, CounterfactualIn
+from service.schemas import ClassIn, CounterfactualIn, GlobalIn
 from service.submission.explainers import searches
 from service.submission.resource_ids import report_at
 from store.catalogue import gnns
@@ -60,10 +60,12 @@ def judge_ids(
     return ids
 
 
-def why_no_witnesses(body: CounterfactualIn | ClassIn, gnn: Gnn, dataset: Dataset) -> str | None:
+def why_no_witnesses(
+    body: CounterfactualIn | ClassIn | GlobalIn, gnn: Gnn, dataset: Dataset
+) -> str | None:
     """Why a request has no witnesses; None if they are to be trained."""
-    if isinstance(body, ClassIn):
-        return "class explanations have no witnesses"
+    if not isinstance(body, CounterfactualIn):
+        return "only counterfactual explanations have witnesses"
     if not searches(body.explainer):
         return f"the explainer '{body.explainer}' has no witnesses"
     if body.judges == "none" and body.aim == "minimal":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from d4explain.contracts.global_counterfactuals.requests import GlobalRequest
 from d4explain.contracts.requests import ClassRequest, CounterfactualRequest
 from service.submission.explainers import searches
 from store.catalogue.black_boxes import is_black_box
@@ -10,15 +11,16 @@ from store.settings import Settings
 
 
 def allows_provisional(
-    request: CounterfactualRequest | ClassRequest, gnn: Gnn, settings: Settings
+    request: CounterfactualRequest | ClassRequest | GlobalRequest, gnn: Gnn, settings: Settings
 ) -> bool:
     """Whether a quick search without training makes sense.
 
     It does not for a black box, whose queries are limited, nor for a large graph, whose search
-    takes minutes. A node of a posted graph is searched in its neighbourhood, which is small.
+    takes minutes, nor for global counterfactuals, which need no training. A node of a posted graph
+    is searched in its neighbourhood, which is small.
     Class explanations refuse large reference graphs.
     """
-    if is_black_box(gnn):
+    if isinstance(request, GlobalRequest) or is_black_box(gnn):
         return False
     if isinstance(request, ClassRequest):
         return request.explainer == "d4"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Required, TypedDict, Unpack
+from typing import Required, TypedDict, Unpack
 
 from sqlalchemy import Select, and_, insert, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from d4explain.contracts.job_states import EventType, JobKind, JobState, Stage
+from d4explain.contracts.job_states import EventType, ExplanationKind, JobKind, JobState, Stage
 from store.database import artifact_ledger, audit_entries
 from store.database.audit_entries import Action
 from store.database.identifiers import new_id
@@ -25,12 +25,11 @@ from store.jobs.job_events import append
 from store.jobs.submission import NewJob, locked, submit_all
 from store.jobs.submission import get as get_job
 
-ExplanationKind = Literal["counterfactual", "class"]
-
 _INSERT = insert(Explanation)
 _JOB_KINDS: dict[ExplanationKind, JobKind] = {
     "counterfactual": JobKind.COUNTERFACTUAL,
     "class": JobKind.CLASS,
+    "global": JobKind.GLOBAL,
 }
 
 

@@ -274,6 +274,7 @@ _RETRIES: dict[JobKind, Callable[[Session, Job], Job]] = {
     JobKind.PROVISIONAL: _retry_provisional,
     JobKind.COUNTERFACTUAL: _retry_explanation,
     JobKind.CLASS: _retry_explanation,
+    JobKind.GLOBAL: _retry_explanation,
     JobKind.REPLAY: _retry_replay,
     JobKind.EVALUATION: _retry_evaluation,
     JobKind.EVALUATION_SHARD: _refuse_shard,

@@ -22,7 +22,7 @@ from store.database.tables.base import JsonObject
 from store.database.tables.webhooks import Webhook, WebhookDelivery
 
 _ENDED = "jobs to notify of"  # key in `session.info`; a session lives for one transaction
-_EXPLANATIONS = frozenset({JobKind.COUNTERFACTUAL, JobKind.CLASS})
+_EXPLANATIONS = frozenset({JobKind.COUNTERFACTUAL, JobKind.CLASS, JobKind.GLOBAL})
 _PARTS = frozenset({JobKind.PROVISIONAL, JobKind.EVALUATION_SHARD})
 _EVALUATIONS = {JobKind.EVALUATION: "evaluation", JobKind.COMPARISON: "comparison"}
 _MAKERS = _EXPLANATIONS | {JobKind.PROBE, JobKind.TRAIN, JobKind.WITNESSES, *_EVALUATIONS}

@@ -11,6 +11,7 @@ from worker.handlers.class_explanation import handle_class_explanation
 from worker.handlers.comparison import handle_comparison
 from worker.handlers.counterfactual import handle_counterfactual
 from worker.handlers.evaluation import handle_evaluation, handle_evaluation_shard
+from worker.handlers.global_explanation import handle_global_explanation
 from worker.handlers.predict import handle_prediction
 from worker.handlers.probe import handle_probe
 from worker.handlers.provisional import handle_provisional
@@ -27,6 +28,7 @@ HANDLERS: Mapping[JobKind, Handler] = MappingProxyType(
         JobKind.PROVISIONAL: handle_provisional,
         JobKind.COUNTERFACTUAL: handle_counterfactual,
         JobKind.CLASS: handle_class_explanation,
+        JobKind.GLOBAL: handle_global_explanation,
         JobKind.REPLAY: handle_replay,
         JobKind.EVALUATION_SHARD: handle_evaluation_shard,
         JobKind.EVALUATION: handle_evaluation,

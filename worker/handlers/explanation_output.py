@@ -1,4 +1,4 @@
-"""Stores the result of an explanation, for both kinds."""
+"""Stores the result of an explanation, for all kinds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.global_counterfactuals.results import GlobalResult
 from d4explain.contracts.job_states import Stage
 from d4explain.contracts.results import ClassResult
 from store.catalogue import explanations
@@ -18,7 +19,7 @@ from worker.execution.handler_api import HandlerContext, HandlerOutput
 
 def explanation_output(
     context: HandlerContext,
-    result: CounterfactualResult | ClassResult,
+    result: CounterfactualResult | ClassResult | GlobalResult,
     summary: dict[str, Any],
     stage: Stage = Stage.FINAL,
     observed: Sequence[Observation] = (),

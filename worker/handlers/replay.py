@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.global_counterfactuals.requests import GlobalRequest
+from d4explain.contracts.global_counterfactuals.results import GlobalResult
 from d4explain.contracts.job_states import Stage
 from d4explain.contracts.receipts.receipt import Receipt
 from d4explain.contracts.receipts.replay_reports import ReplayOutcome, ReplayReport
@@ -18,6 +20,7 @@ from store.database.tables import Replay
 from worker.execution.handler_api import HandlerContext, HandlerOutput
 from worker.handlers.class_explanation import class_result
 from worker.handlers.counterfactual import counterfactual_result
+from worker.handlers.global_explanation import global_result
 from worker.handlers.provisional import provisional_class_result, provisional_result
 from worker.loading.job_inputs import JobInputs, read_inputs, read_request
 from worker.reporting.documents import rounded
@@ -65,11 +68,15 @@ def _compared(
 
 def _repeated(
     context: HandlerContext, replay: Replay, receipt: Receipt, started: float
-) -> CounterfactualResult | ClassResult:
+) -> CounterfactualResult | ClassResult | GlobalResult:
     inputs = _recorded_inputs(context, receipt)
     is_provisional = replay.stage is Stage.PROVISIONAL
     document = read_request(context.store, context.claim)
-    if json.loads(document)["kind"] == "class":
+    kind = json.loads(document)["kind"]
+    if kind == "global":
+        question = GlobalRequest.model_validate_json(document)
+        return global_result(context, question, inputs, started, receipt.cuts)
+    if kind == "class":
         asked = ClassRequest.model_validate_json(document)
         explain = provisional_class_result if is_provisional else class_result
         return explain(context, asked, inputs, started, receipt.cuts)

@@ -22,7 +22,7 @@ _TOLERANCE = 1e-6
 _EXACT = frozenset({"x", "edge_attr"})
 _TIMES = frozenset({"timings", "seconds"})
 _ENVIRONMENT = frozenset({"environment", "versions", "device"})
-_UNIT = re.compile(r"/(?:answers|examples)/([0-9]+)")
+_UNIT = re.compile(r"/(?:answers|examples|counterfactuals)/([0-9]+)")
 _MISSING = object()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from d4explain.cli.input.files import write_file
+from d4explain.cli.output.global_tables import show_global
 from d4explain.cli.output.progress_bars import JobProgressBars
 from d4explain.cli.output.result_tables import (
     class_table,
@@ -21,9 +22,11 @@ from d4explain.cli.output.result_tables import (
 from d4explain.cli.output.terminal import messages, output, print_json
 from d4explain.client.client import Client
 from d4explain.client.errors import WaitTimeoutError
+from d4explain.client.operations.explanation_requests import Result
 from d4explain.client.resources import Explanation
 from d4explain.client.results.answers import Answers
 from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.global_counterfactuals.results import GlobalResult
 from d4explain.contracts.job_states import Stage
 from d4explain.contracts.results import ClassResult
 
@@ -78,15 +81,20 @@ def _show_first(
     if first.stage is Stage.PROVISIONAL:
         if isinstance(first, CounterfactualResult):
             table, reasons = counterfactual_table(first, class_names), reason_lines(first)
-        else:
+        elif isinstance(first, ClassResult):
             table, reasons = class_table([first], class_names), []
+        else:  # global counterfactuals have no provisional answer
+            return
         messages().print(table)
         for line in [*stage_lines(first), *reasons]:
             messages().print(line, soft_wrap=True)
 
 
-def show_result(result: CounterfactualResult | ClassResult, class_names: list[str] | None) -> None:
+def show_result(result: Result, class_names: list[str] | None) -> None:
     console = output()
+    if isinstance(result, GlobalResult):
+        show_global(result, class_names)
+        return
     if isinstance(result, CounterfactualResult):
         console.print(counterfactual_table(result, class_names))
         for line in [*stage_lines(result), *reason_lines(result), *summary_lines(result)]:

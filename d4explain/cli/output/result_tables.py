@@ -38,7 +38,7 @@ def counterfactual_table(
 ) -> Table:
     """One row per graph or node: its best counterfactual, or none."""
     what = "Counterfactuals" if result.stage is Stage.FINAL else "Provisional counterfactuals"
-    table = _table(f"{what} (+ edge added, - edge removed)")
+    table = plain_table(f"{what} (+ edge added, - edge removed)")
     subject = "node" if any(answer.node for answer in result.answers) else "graph"
     table.add_column(subject, justify="right", no_wrap=True)
     table.add_column("class", overflow="fold")
@@ -143,7 +143,7 @@ def _verdict_lines(result: CounterfactualResult) -> list[str]:
 
 def class_table(results: Sequence[ClassResult], class_names: Sequence[str] | None = None) -> Table:
     """One row per class: its first pattern, or why there is none."""
-    table = _table("Class explanations: the first pattern of each class")
+    table = plain_table("Class explanations: the first pattern of each class")
     table.add_column("class")
     for name in ("nodes", "edges", "in class", "elsewhere", "effect", "alone", "found by"):
         table.add_column(name, justify="right")
@@ -168,7 +168,9 @@ def class_table(results: Sequence[ClassResult], class_names: Sequence[str] | Non
 
 def mmd_table(mmd: Mmd) -> Table:
     """The MMD to the reference set, next to its null distribution."""
-    table = _table(f"MMD of {mmd.graph_count} graphs to the reference set of {mmd.reference_count}")
+    table = plain_table(
+        f"MMD of {mmd.graph_count} graphs to the reference set of {mmd.reference_count}"
+    )
     for name in ("degree", "clustering", "spectrum", "sum"):
         table.add_column(name, justify="right")
     quantiles = {
@@ -182,7 +184,7 @@ def mmd_table(mmd: Mmd) -> Table:
     return table
 
 
-def _table(title: str) -> Table:
+def plain_table(title: str) -> Table:
     return Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
 
 

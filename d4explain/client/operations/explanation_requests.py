@@ -13,15 +13,15 @@ from d4explain.client.options import ClassReference
 from d4explain.client.resources import Dataset, Estimate, Explanation, Gnn
 from d4explain.client.transport.http_transport import HttpTransport, idempotency_header
 from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.global_counterfactuals.results import GlobalResult
 from d4explain.contracts.job_states import Stage
 from d4explain.contracts.requests import DenoiserConfig
 from d4explain.contracts.results import ClassResult
 
 PATH = "/v1/explanations"
 GnnAndDataset = tuple[str, str]
-_RESULT: TypeAdapter[CounterfactualResult | ClassResult] = TypeAdapter(
-    Annotated[CounterfactualResult | ClassResult, Field(discriminator="kind")]
-)
+Result = CounterfactualResult | ClassResult | GlobalResult
+_RESULT: TypeAdapter[Result] = TypeAdapter(Annotated[Result, Field(discriminator="kind")])
 
 
 def counterfactual_body(
@@ -41,6 +41,12 @@ def class_body(
     inputs: GnnAndDataset, target_class: ClassReference, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {"kind": "class", **_common(inputs, options), "target_class": target_class}
+
+
+def global_body(
+    inputs: GnnAndDataset, source_class: ClassReference, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {"kind": "global", **_common(inputs, options), "source_class": source_class}
 
 
 def _common(inputs: GnnAndDataset, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,9 +92,7 @@ async def get_explanation(transport: HttpTransport, explanation_id: str) -> Expl
     return Explanation.model_validate(await transport.get(f"{PATH}/{explanation_id}"))
 
 
-async def get_answer(
-    transport: HttpTransport, explanation_id: str, stage: Stage
-) -> CounterfactualResult | ClassResult:
+async def get_answer(transport: HttpTransport, explanation_id: str, stage: Stage) -> Result:
     document = await transport.get(f"{PATH}/{explanation_id}/answers/{stage.value}")
     return _RESULT.validate_python(document)
 
@@ -97,13 +101,15 @@ async def graph_content(
     transport: HttpTransport,
     explanation_id: str,
     form: str,
-    graph: int,
+    graph: int | None,
     alternative: int,
     *,
     stage: Stage | None = None,  # None means the newest answer
 ) -> bytes:
     """One graph of an explanation in a format of the API, such as svg or graphml."""
-    query = {"format": form, "graph": graph, "alternative": alternative}
+    query = {"format": form, "alternative": alternative}
+    if graph is not None:
+        query["graph"] = graph
     path = f"{PATH}/{explanation_id}" + ("" if stage is None else f"/answers/{stage.value}")
     answer = await transport.send("GET", path, params=query)
     return answer.content

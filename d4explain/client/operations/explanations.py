@@ -10,10 +10,12 @@ from d4explain.client.job_waiting import OnProgress
 from d4explain.client.operations.answer_waiting import wait_for_answer
 from d4explain.client.operations.explanation_requests import (
     PATH,
+    Result,
     class_body,
     counterfactual_body,
     get_answer,
     get_explanation,
+    global_body,
     graph_content,
     inputs_of,
     request_estimate,
@@ -28,6 +30,7 @@ from d4explain.client.options import (
     ClassOptions,
     ClassReference,
     CounterfactualOptions,
+    GlobalOptions,
     ListFilters,
     Metadata,
     RequestWebhook,
@@ -36,10 +39,9 @@ from d4explain.client.options import (
 from d4explain.client.resources import Denoiser, Estimate, Explanation
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.client.transport.operation import Listing, Operation
-from d4explain.contracts.counterfactual_results import CounterfactualResult
-from d4explain.contracts.job_states import JobState, Stage, TrainingState
+from d4explain.contracts.job_states import ExplanationKind, JobState, Stage, TrainingState
 from d4explain.contracts.requests import DenoiserConfig
-from d4explain.contracts.results import ClassResult, NodeId
+from d4explain.contracts.results import NodeId
 from d4explain.contracts.worker_calls import Nearest, WhatIf
 
 
@@ -138,6 +140,34 @@ class ExplanationOperations:
         return await request_explanation(self._transport, body, options)
 
     @Operation
+    async def explain_global(
+        self,
+        gnn: GnnReference,
+        dataset: DatasetReference,
+        source_class: ClassReference,
+        **options: Unpack[GlobalOptions],
+    ) -> Explanation:
+        """Ask for few graphs of another class that are near to many graphs of a class.
+
+        They cover the graphs of the reference set that the GNN gives `source_class`. Nothing is
+        trained.
+        """
+        body = global_body(inputs_of(gnn, dataset), source_class, options)
+        return await request_explanation(self._transport, body, options)
+
+    @Operation
+    async def estimate_global(
+        self,
+        gnn: GnnReference,
+        dataset: DatasetReference,
+        source_class: ClassReference,
+        **options: Unpack[GlobalOptions],
+    ) -> Estimate:
+        """The cost of `explain_global` with the same arguments; queues nothing."""
+        body = global_body(inputs_of(gnn, dataset), source_class, options)
+        return await request_estimate(self._transport, body)
+
+    @Operation
     async def explanation(self, explanation_id: str) -> Explanation:
         """One explanation, with its result if its job has succeeded."""
         return await get_explanation(self._transport, explanation_id)
@@ -146,7 +176,7 @@ class ExplanationOperations:
     async def explanations(
         self,
         *,
-        kind: Literal["counterfactual", "class"] | None = None,
+        kind: ExplanationKind | None = None,
         gnn: GnnReference | None = None,
         state: JobState | str | None = None,
         **filters: Unpack[ListFilters],
@@ -167,7 +197,7 @@ class ExplanationOperations:
         wait_for: Literal["provisional", "final"] = "final",
         on_progress: OnProgress | None = None,
         timeout: float | None = None,
-    ) -> CounterfactualResult | ClassResult:
+    ) -> Result:
         """Wait for an answer of an explanation.
 
         If networks have to be trained first, `wait_for="provisional"` returns the answer of a
@@ -187,7 +217,7 @@ class ExplanationOperations:
     @Operation
     async def answer(
         self, explanation_id: str, stage: Stage | Literal["provisional", "final"]
-    ) -> CounterfactualResult | ClassResult:
+    ) -> Result:
         """One of the answers of an explanation; it never changes."""
         return await get_answer(self._transport, explanation_id, Stage(stage))
 
@@ -214,8 +244,13 @@ class ExplanationOperations:
         return Nearest.model_validate(answer.json())
 
     @Operation
-    async def drawing(self, explanation_id: str, graph: int = 0, alternative: int = 0) -> bytes:
-        """One graph of an explanation drawn as SVG."""
+    async def drawing(
+        self, explanation_id: str, graph: int | None = None, alternative: int = 0
+    ) -> bytes:
+        """One graph of an explanation drawn as SVG; without `graph` the first.
+
+        Of global counterfactuals, all graphs without `graph`.
+        """
         return await graph_content(self._transport, explanation_id, "svg", graph, alternative)
 
     @Operation
@@ -223,7 +258,7 @@ class ExplanationOperations:
         self,
         explanation_id: str,
         form: str,
-        graph: int = 0,
+        graph: int | None = None,
         alternative: int = 0,
         *,
         stage: Stage | Literal["provisional", "final"] | None = None,

@@ -11,7 +11,7 @@ from d4explain.client.errors import RefusedError
 from d4explain.client.graph_formats.answer_graphs import AnswerGraph
 from d4explain.client.job_waiting import OnProgress
 from d4explain.client.operations.answer_waiting import wait_for_answer
-from d4explain.client.operations.explanation_requests import graph_content
+from d4explain.client.operations.explanation_requests import Result, graph_content
 from d4explain.client.resources import Explanation, Job
 from d4explain.client.results.answer import Answer
 from d4explain.client.results.drawing import Drawing
@@ -20,8 +20,8 @@ from d4explain.client.results.progress import shown_progress
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.client.transport.operation import AsyncCaller, BlockingCaller, Operation, run
 from d4explain.contracts.counterfactual_results import CounterfactualResult
+from d4explain.contracts.global_counterfactuals.results import GlobalResult
 from d4explain.contracts.job_states import Stage
-from d4explain.contracts.results import ClassResult
 from d4explain.errors import D4Error
 
 WaitFor = Literal["provisional", "final"]
@@ -41,14 +41,14 @@ class BaseAnswers(Sequence[Answer]):
         self._transport = transport
         self.explanation = explanation
         self._answers: list[Answer] | None = None
-        self._drawings: dict[tuple[int, int], Drawing] = {}
+        self._drawings: dict[tuple[int | None, int], Drawing] = {}
 
     @property
     def id(self) -> str:
         return self.explanation.id
 
     @property
-    def result(self) -> CounterfactualResult | ClassResult:
+    def result(self) -> Result:
         """The whole result; raises `UnfinishedError` before `wait` has returned."""
         if self.explanation.result is None:
             raise UnfinishedError(f"explanation {self.id} has no result yet; call wait() first")
@@ -65,10 +65,15 @@ class BaseAnswers(Sequence[Answer]):
 
     @property
     def examples(self) -> list[AnswerGraph]:
-        """The typical graphs of a class; empty for counterfactuals."""
+        """The patterns of a class, or global counterfactuals; empty for other counterfactuals."""
         result = self.result
         if isinstance(result, CounterfactualResult):
             return []
+        if isinstance(result, GlobalResult):
+            return [
+                AnswerGraph(one.graph, one.prediction, molecule=one.molecule)
+                for one in result.counterfactuals
+            ]
         return [
             AnswerGraph(example.graph, example.prediction, molecule=example.molecule)
             for example in result.examples
@@ -84,8 +89,11 @@ class BaseAnswers(Sequence[Answer]):
         return iter(self.answers)
 
     @Operation
-    async def draw(self, graph: int = 0, alternative: int = 0) -> Drawing:
-        """The drawing of a counterfactual or class example; numbers count from 0."""
+    async def draw(self, graph: int | None = None, alternative: int = 0) -> Drawing:
+        """The drawing of a counterfactual or class example; numbers count from 0.
+
+        Without `graph` the first or, of global counterfactuals, all in one drawing.
+        """
         drawings = self._drawings
         drawing = drawings.get((graph, alternative))
         if drawing is None:
@@ -124,10 +132,12 @@ class BaseAnswers(Sequence[Answer]):
             return f"<{type(self).__name__} {self.id}: {self.explanation.state}>"
         found = sum(answer.found for answer in self.answers)
         what = f"{found} of {len(self)} found" if self.answers else f"{len(self.examples)} examples"
+        if isinstance(self.result, GlobalResult):
+            what = f"{len(self.examples)} global counterfactuals"
         return f"<{type(self).__name__} {self.id}: {what}>"
 
     def _repr_html_(self) -> str:
-        return self._html(self._drawings.get((0, 0)))
+        return self._html(self._drawings.get((None, 0)))
 
     def _html(self, drawing: Drawing | None) -> str:
         if self.explanation.result is None:
@@ -188,5 +198,5 @@ class AsyncAnswers(BaseAnswers, AsyncCaller):
         return self
 
     def _repr_svg_(self) -> str | None:
-        drawing = self._drawings.get((0, 0))
+        drawing = self._drawings.get((None, 0))
         return None if drawing is None else drawing.svg

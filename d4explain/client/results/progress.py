@@ -20,6 +20,7 @@ JOB_TITLES = {
     "provisional": "finding a provisional answer",
     "counterfactual": "explaining graphs",
     "class": "explaining the class",
+    "global": "finding global counterfactuals",
 }
 _BAR_WIDTH = 24  # characters
 _MIN_SECONDS = 0.1  # between two updates of the same job

@@ -22,7 +22,7 @@ class Explanation(Resource):
         Index("explanations_by_provisional_job", "provisional_job_id"),
     )
 
-    kind: Mapped[str] = mapped_column(String(24))  # counterfactual | class
+    kind: Mapped[str] = mapped_column(String(24))  # counterfactual | class | global
     # No foreign keys: an explanation outlives the resources that it used.
     gnn_id: Mapped[str] = mapped_column(ID)
     dataset_id: Mapped[str] = mapped_column(ID)

@@ -86,7 +86,7 @@ def explain(
         if target is not None:
             options["target_class"] = class_reference(target, class_names)
         if dry_run:
-            _show_estimate(client.estimate_counterfactual(*inputs, graphs, **options), as_json)
+            show_estimate(client.estimate_counterfactual(*inputs, graphs, **options), as_json)
             return
         if is_class:
             explanation = client.explain_class(*inputs, **options)
@@ -99,7 +99,7 @@ def explain(
         wait_and_show(client, explanation, class_names, shown)
 
 
-def _show_estimate(estimate: Estimate, as_json: bool) -> None:
+def show_estimate(estimate: Estimate, as_json: bool) -> None:
     if as_json:
         print_json(estimate)
         return

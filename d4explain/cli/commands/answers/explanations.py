@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -27,7 +27,7 @@ from d4explain.cli.output.replay_reports import print_report
 from d4explain.cli.output.resource_tables import job_progress, print_fields, print_list, short_time
 from d4explain.cli.output.terminal import messages, output, print_json, print_line
 from d4explain.client.client import Client
-from d4explain.contracts.job_states import JobState, Stage
+from d4explain.contracts.job_states import ExplanationKind, JobState, Stage
 from d4explain.contracts.receipts.replay_reports import ReplayOutcome
 from d4explain.errors import CommandError
 
@@ -57,9 +57,7 @@ class GraphFormat(StrEnum):
 @app.command("list")
 def list_explanations(
     *,
-    kind: Annotated[
-        Literal["counterfactual", "class"] | None, typer.Option(help="Only those of this kind.")
-    ] = None,
+    kind: Annotated[ExplanationKind | None, typer.Option(help="Only those of this kind.")] = None,
     gnn: GnnFilter = None,
     state: Annotated[JobState | None, typer.Option(help="Only those in this state.")] = None,
     metadata: MetadataFilter = None,

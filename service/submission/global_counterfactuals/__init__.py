@@ -1,0 +1,1 @@
+"""Checks requests for global counterfactuals and estimates what they cost."""
