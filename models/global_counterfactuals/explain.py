@@ -108,12 +108,15 @@ def explain_globally(
     typed = [TypedGraph.of(graph, types) for graph in graphs]
     population = Population.of([typed[row] for row in taking_part], types.count)
     chosen: list[Grown] = []
+    is_stopped = False
     if taking_part:
         rules = pattern_rules(typed, types.count)
         grower = Grower(population, judge, rules, config, generator)
         others = _of_wanted_class(classes, config)
         real = [typed[row] for row in others if graphs[row].node_count <= config.max_nodes]
-        chosen = PatternSearch(grower, real, config, generator).run(should_stop, on_step)
+        search = PatternSearch(grower, real, config, generator)
+        chosen = search.run(should_stop, on_step)
+        is_stopped = search.is_stopped
     nearest = Nearest.of([one.pattern for one in chosen], population, generator)
     covered = [
         Covered(taking_part[one.graph], one.pattern, one.distance, one.path)
@@ -145,7 +148,7 @@ def explain_globally(
         rows,
         any(types.ignores_features(graph) for graph in graphs),
         judge.evaluations,
-        _reason(chosen, asked, taking_part, config),
+        _reason(chosen, asked, taking_part, config, is_stopped=is_stopped),
     )
 
 
@@ -169,7 +172,12 @@ def _usual(graphs: Sequence[Graph]) -> UsualAttributes | None:
 
 
 def _reason(
-    chosen: Sequence[Grown], asked: Sequence[int], taking_part: Sequence[int], config: GlobalConfig
+    chosen: Sequence[Grown],
+    asked: Sequence[int],
+    taking_part: Sequence[int],
+    config: GlobalConfig,
+    *,
+    is_stopped: bool,
 ) -> str | None:
     if chosen:
         return None
@@ -177,4 +185,6 @@ def _reason(
         return f"the GNN gives no graph class {config.source_class}"
     if not taking_part:
         return f"all graphs of the class have more than {config.max_nodes} nodes"
+    if is_stopped:
+        return "the search ended before it found a counterfactual"
     return "no graph of the wanted class within the radius of a graph of the class was found"

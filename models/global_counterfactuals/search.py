@@ -24,6 +24,7 @@ class PatternSearch:
     real: list[TypedGraph]  # graphs of the wanted class
     config: GlobalConfig
     generator: torch.Generator
+    is_stopped: bool = False  # whether `run` ended early
 
     def run(
         self, should_stop: Callable[[], bool], on_step: Callable[[int, int], None]
@@ -37,6 +38,7 @@ class PatternSearch:
             for group in groups:
                 for start in group.taken(open_, self.config.seeds):
                     if should_stop():
+                        self.is_stopped = True
                         return chosen
                     grown = self.grower.grow(start, open_)
                     if grown is not None:
@@ -48,6 +50,7 @@ class PatternSearch:
             on_step(number + 1, steps)
         for number in range(len(chosen)):
             if should_stop():
+                self.is_stopped = True
                 return chosen
             rest = [one for place, one in enumerate(chosen) if place != number]
             open_ = _open(rest, self.grower.population.count)

@@ -27,6 +27,8 @@ each object.
 | edit | one added or removed edge |
 | modification ratio | number of edits divided by the number of edges of the original |
 | class explanation | patterns that recur in a class, are rare elsewhere and move the GNN to it |
+| global counterfactuals | few graphs of another class that are near to many graphs of a class |
+| coverage | share of the graphs of a class that few edits turn into one of some graphs |
 | denoiser | the diffusion network that proposes edits, trained once per GNN and reference set |
 | witness | a small GNN that the service trains beside yours on the same reference set |
 | judge | a witness or a GNN that you name; it takes no part in the search and judges the flip |

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from d4explain.contracts.features.gnn_names import GnnNames
 from d4explain.contracts.global_counterfactuals.results import GlobalResult
+from d4explain.contracts.global_counterfactuals.words import rule_words, type_names
 from d4explain.contracts.results import ClassResult
 from service.drawing.global_svg import global_svg
 from service.drawing.svg import to_svg
@@ -113,7 +114,7 @@ def _global_page(kind: PageKind, result: bytes, heading: Heading, names: GnnName
         heading=heading,
         reported=reported,
         source=names.class_name(reported.source_class) or f"class {reported.source_class}",
-        type_names={one.type: one.name or f"type {one.type}" for one in reported.node_types},
+        rules=[(rule_words(one, type_names(reported)), one) for one in reported.rules],
         drawing=Markup(drawing),
         receipt=reported.receipt.model_dump_json(indent=2),
     )

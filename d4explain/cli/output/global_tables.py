@@ -9,7 +9,8 @@ from rich.table import Table
 
 from d4explain.cli.output.result_tables import format_number, plain_table
 from d4explain.cli.output.terminal import output
-from d4explain.contracts.global_counterfactuals.results import GlobalEditRule, GlobalResult
+from d4explain.contracts.global_counterfactuals.results import GlobalResult
+from d4explain.contracts.global_counterfactuals.words import rule_words, type_names
 
 MAX_RULES_SHOWN = 8
 
@@ -71,26 +72,11 @@ def rules_table(result: GlobalResult) -> Table:
     table.add_column("edit")
     for name in ("graphs", "share"):
         table.add_column(name, justify="right")
-    names = {one.type: one.name or f"type {one.type}" for one in result.node_types}
+    names = type_names(result)
     for rule in result.rules[:MAX_RULES_SHOWN]:
         words = escape(rule_words(rule, names))
         table.add_row(words, str(rule.path_count), format_number(rule.share, ".0%"))
     return table
-
-
-def rule_words(rule: GlobalEditRule, names: dict[int, str]) -> str:
-    types = [names.get(one, f"type {one}") for one in rule.types]
-    match rule.kind:
-        case "retype":
-            return f"{types[0]} becomes {types[1]}"
-        case "add_edge":
-            return f"add edge {types[0]}-{types[1]}"
-        case "remove_edge":
-            return f"remove edge {types[0]}-{types[1]}"
-        case "add_node":
-            return f"add node {types[0]}"
-        case "remove_node":
-            return f"remove node {types[0]}"
 
 
 def _class_name(number: int, class_names: Sequence[str] | None) -> str:
