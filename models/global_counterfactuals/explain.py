@@ -187,4 +187,4 @@ def _reason(
         return f"all graphs of the class have more than {config.max_nodes} nodes"
     if is_stopped:
         return "the search ended before it found a counterfactual"
-    return "no graph of the wanted class within the radius of a graph of the class was found"
+    return "no graph of the wanted class was found within theta of a graph of the class"

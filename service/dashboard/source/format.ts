@@ -1,6 +1,6 @@
 // Numbers, times and names as people read them.
 
-import type { Gnn, NodeId, Prediction } from "./types";
+import type { Explanation, Gnn, NodeId, Prediction } from "./types";
 
 export function timeAgo(timestamp: string): string {
   const seconds = Math.max(0, (Date.now() - Date.parse(timestamp)) / 1000);
@@ -27,6 +27,12 @@ export function plural(count: number, noun: string): string {
 
 export function classLabel(number: number, names: readonly string[] | null | undefined): string {
   return names?.[number] ?? `class ${number}`;
+}
+
+const KINDS: Record<Explanation["kind"], string> = { counterfactual: "Counterfactual", class: "Class", global: "Global" };
+
+export function kindLabel(kind: Explanation["kind"]): string {
+  return KINDS[kind];
 }
 
 export function predictedLabel(prediction: Prediction): string {

@@ -170,6 +170,47 @@ export interface ClassResult {
   warnings: string[];
 }
 
+export interface EditPath {
+  added_nodes: { node: number; type: number }[];
+  removed_nodes: number[];
+  changed_types: { node: number; before: number; after: number }[];
+  added_edges: [number, number][];
+  removed_edges: [number, number][];
+}
+
+export interface CoveredGraph {
+  graph: number;
+  cost: number;
+  distance: number;
+  nearest: boolean;
+  path: EditPath | null;
+}
+
+export interface GlobalCounterfactual {
+  graph: Graph;
+  prediction: Prediction;
+  covered_share: number;
+  added_share: number;
+  covered: CoveredGraph[];
+}
+
+export interface GlobalResult {
+  kind: "global";
+  source_class: number;
+  theta: number;
+  source_count: number;
+  too_large_count: number;
+  covered_count: number;
+  coverage: number | null;
+  mean_cost: number | null;
+  counterfactuals: GlobalCounterfactual[];
+  curves: { theta: number; coverage: number[]; mean_cost: (number | null)[] }[];
+  rules: { kind: "retype" | "add_edge" | "remove_edge" | "add_node" | "remove_node"; types: number[]; path_count: number; share: number }[];
+  node_types: { type: number; name?: string; x: number[] }[];
+  reason: string | null;
+  warnings: string[];
+}
+
 export interface Summary {
   graph_count: number;
   found_count: number;
@@ -214,7 +255,7 @@ export interface Job {
 
 export interface Explanation {
   id: string;
-  kind: "counterfactual" | "class";
+  kind: "counterfactual" | "class" | "global";
   gnn: string;
   dataset: string;
   denoiser: string | null;
@@ -226,7 +267,7 @@ export interface Explanation {
   job: Job;
   created_at: string;
   links: { self: string; job: string; events: string; svg: string | null };
-  result?: CounterfactualResult | ClassResult | null;
+  result?: CounterfactualResult | ClassResult | GlobalResult | null;
 }
 
 export interface Layer {

@@ -12,7 +12,7 @@ import { GraphInput } from "../graphs/graph_input";
 import { keptEdges } from "../graphs/undirected_edges";
 import type { Dataset, Estimate, Explanation, Gnn, NodeId, Page, Prediction, Preview } from "../types";
 
-type Question = "counterfactual" | "class";
+type Question = "counterfactual" | "class" | "global";
 
 export function AskPage({ query }: { query: URLSearchParams }) {
   if (!mayDo("explain")) return <p role="alert">This key may look at explanations but not ask. Asking needs the scope explain.</p>;
@@ -76,12 +76,18 @@ function AskForm(props: { gnns: Gnn[]; datasets: Dataset[]; chosen: string | nul
           <label>
             <input type="radio" name="question" checked={question === "class"} onChange={() => setQuestion("class")} /> What does a class look like?
           </label>
+          <label>
+            <input type="radio" name="question" checked={question === "global"} onChange={() => setQuestion("global")} /> Which few graphs of another
+            class are near to many graphs of a class?
+          </label>
         </fieldset>
       </div>
       {dataset === undefined ? (
         <p role="alert">No reference set has {gnn.spec.features} features per node, as this GNN reads.</p>
       ) : question === "class" ? (
         <AskClass gnn={gnn} dataset={dataset} />
+      ) : question === "global" ? (
+        <AskGlobal gnn={gnn} dataset={dataset} />
       ) : (
         <AskGraph key={gnn.id} gnn={gnn} dataset={dataset} />
       )}
@@ -112,6 +118,33 @@ function AskClass({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
     <Card title="Patterns of a class">
       <ClassChoice gnn={gnn} value={target} onChange={setTarget} />
       <Submission body={body} hasEstimate={false} />
+    </Card>
+  );
+}
+
+function AskGlobal({ gnn, dataset }: { gnn: Gnn; dataset: Dataset }) {
+  const [source, setSource] = useState("0");
+  const [count, setCount] = useState("10");
+  const [theta, setTheta] = useState("0.1");
+  const body = useMemo(
+    () => ({ kind: "global", gnn: gnn.id, dataset: dataset.id, source_class: Number(source), count: Number(count), theta: Number(theta) }),
+    [gnn, dataset, source, count, theta],
+  );
+  return (
+    <Card title="Global counterfactuals">
+      <p class="muted">The graphs of the reference set that the GNN gives this class are covered by few graphs of another class.</p>
+      <div class="row">
+        <ClassChoice gnn={gnn} value={source} onChange={setSource} />
+        <label>
+          Graphs at most
+          <input type="number" min="1" max="32" value={count} onInput={(event) => setCount(event.currentTarget.value)} />
+        </label>
+        <label>
+          Edits per node and edge, θ
+          <input type="number" min="0.01" max="0.2" step="0.01" value={theta} onInput={(event) => setTheta(event.currentTarget.value)} />
+        </label>
+      </div>
+      <Submission body={body} />
     </Card>
   );
 }

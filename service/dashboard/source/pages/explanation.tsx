@@ -2,7 +2,8 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { mayDo, post, type Problem } from "../api";
-import { gnnLabel, timeAgo } from "../format";
+import { gnnLabel, kindLabel, timeAgo } from "../format";
+import { GlobalView } from "../global/global_view";
 import { useDocument } from "../loading";
 import { navigate } from "../navigation";
 import { Card, Loading, PageLink, ProblemBox, State, Warnings } from "../parts/basics";
@@ -36,7 +37,7 @@ export function ExplanationPage({ id, query }: { id: string; query: URLSearchPar
   return (
     <>
       <h1>
-        {one.kind === "class" ? "Class explanation" : "Counterfactual explanation"} <State state={one.state} />
+        {one.kind === "global" ? "Global counterfactuals" : `${kindLabel(one.kind)} explanation`} <State state={one.state} />
       </h1>
       <p class="muted">
         {one.id} · GNN <PageLink to={`/gnns/${one.gnn}`}>{gnnLabel(gnn.document, one.gnn)}</PageLink> · reference set{" "}
@@ -75,6 +76,12 @@ export function ExplanationPage({ id, query }: { id: string; query: URLSearchPar
             </div>
           )}
           <Viewer key={result.stage} explanation={one} result={result} gnn={gnn.document} dataset={dataset.document} query={query} />
+          <Warnings texts={result.warnings} />
+        </>
+      )}
+      {result?.kind === "global" && gnn.document && (
+        <>
+          <GlobalView result={result} gnn={gnn.document} dataset={one.dataset} />
           <Warnings texts={result.warnings} />
         </>
       )}

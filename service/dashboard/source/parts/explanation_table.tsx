@@ -1,6 +1,6 @@
 // A list of explanations with their GNN, state and verdicts.
 
-import { gnnLabel, percent, timeAgo } from "../format";
+import { gnnLabel, kindLabel, percent, timeAgo } from "../format";
 import type { Dataset, Explanation, Gnn, Verdict } from "../types";
 import { PageLink, State, Table, VerdictPill } from "./basics";
 
@@ -25,7 +25,7 @@ export function ExplanationTable(props: {
           <th scope="row">
             <PageLink to={`/explanations/${one.id}`}>
               <span title={one.id}>
-                {one.kind === "class" ? "Class" : "Counterfactual"} …{one.id.slice(-6)}
+                {kindLabel(one.kind)} …{one.id.slice(-6)}
               </span>
             </PageLink>
           </th>
