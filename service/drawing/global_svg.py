@@ -61,8 +61,14 @@ def global_svg(result: bytes, names: GnnNames, check: Callable[[], None]) -> str
             elements += _caption(panel, names, left, top)
             elements += _picture(panel, left, top + _CAPTION_HEIGHT, height, check)
         top += _CAPTION_HEIGHT + height + _GAP
+    note = (
+        f"near: share of the graphs of {shortened(source, 30)} within θ; "
+        "adds (blue): those of them that are near to no graph before it"
+    )
+    elements.append(text_element(MARGIN, top + 4, note, "muted", 12))
+    top += _LEGEND_ROW_HEIGHT
     legend = _legend(panels, top)
-    top += _LEGEND_ROW_HEIGHT * -(-len(legend) // (2 * _LEGEND_COLUMNS)) + (12 if legend else 0)
+    top += _LEGEND_ROW_HEIGHT * -(-len(legend) // (2 * _LEGEND_COLUMNS)) + 12
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top:.0f}" '
         f'viewBox="0 0 {WIDTH} {top:.0f}" role="img">',

@@ -36,7 +36,7 @@ def test_ask_read_and_draw_the_edits(page: Page, address: str) -> None:
     first.get_by_role("button", name="Draw the edits").click()
     drawing = graph.locator("figure", has_text="added and removed edges in colour")
     expect(drawing.locator("line.edge.added")).to_have_count(words.count("+ edge"))
-    expect(drawing.locator("line.edge.removed")).to_have_count(words.count("− edge"))
+    expect(drawing.locator("line.edge.removed")).to_have_count(words.count("\N{MINUS SIGN} edge"))
 
     expect(page.get_by_role("region", name="Coverage by theta").get_by_role("row")).to_have_count(7)
     expect(page.get_by_role("region", name="Recurring edits")).to_be_visible()
