@@ -19,7 +19,7 @@ from d4explain.contracts.job_states import Stage
 from d4explain.contracts.scopes import Scope
 from d4explain.contracts.webhooks import WebhookEvent
 from service.app import ROUTERS
-from service.http.principals import OPEN_PATHS, scope_of
+from service.http.principals import OPEN_FOLDERS, OPEN_PATHS, scope_of
 from store.access import api_keys
 from store.access.api_keys import NewKey
 from store.catalogue import gnn_labels
@@ -249,6 +249,9 @@ ROWS: dict[str, Row] = {
     "GET /v1/explanations/{explanation_id}/trustyai": Row(
         lambda ids: f"/v1/explanations/{ids.explanation}/trustyai"
     ),
+    "GET /embed/explanations/{explanation_id}": Row(
+        lambda ids: f"/embed/explanations/{ids.explanation}"
+    ),
     "GET /v1/explanations/{explanation_id}/letter": Row(
         lambda ids: f"/v1/explanations/{ids.explanation}/letter"
     ),
@@ -284,11 +287,14 @@ ROWS: dict[str, Row] = {
         lambda ids: f"/v1/webhook-deliveries/{ids.delivery}/redeliver"
     ),
 }
+# Also routes that the OpenAPI document does not list, such as views for frames.
 ROUTES = {
     f"{method} {route.path}": route
     for router in ROUTERS
     for route in router.routes
-    if isinstance(route, APIRoute) and route.include_in_schema and route.path not in OPEN_PATHS
+    if isinstance(route, APIRoute)
+    and route.path not in OPEN_PATHS
+    and not route.path.startswith(OPEN_FOLDERS)
     for method in route.methods
 }
 
