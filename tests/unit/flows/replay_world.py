@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import pairwise
@@ -11,10 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import networkx as nx
 import numpy as np
 import torch
+from sqlalchemy import select
 
 from d4explain.contracts.job_states import JobKind
-from tests.unit.flows import walk_counter
+from d4explain.contracts.requests import PLAIN_EXPLAINERS
+from store.database.tables import Job
+from store.settings import Settings
+from store.store import Store
+from tests.unit.flows import reading_gnns, walk_counter
 from tests.unit.flows.test_transfer import QUICK, SPEC, edge_counter, registered, ring
+from worker.execution.runner import Runner
+from worker.handlers import HANDLERS
 from worker.handlers.witnesses import handle_witnesses
 from worker.loading.library import Library
 
@@ -25,6 +33,7 @@ Document = dict[str, Any]
 EXACT_NODES, NEIGHBOURHOOD_NODES = 16, 12
 _DENOISER = {"steps": 8, "hidden": 4, "blocks": 1}
 _HANDLERS: Mapping[JobKind, Any] = {JobKind.WITNESSES: partial(handle_witnesses, plans=QUICK)}
+_ANSWERS = {JobKind.COUNTERFACTUAL, JobKind.CLASS, JobKind.PROVISIONAL}
 _SEARCH = {"explainer": "search", "aim": "minimal", "judges": "none"}
 _MINIMAL = {"aim": "minimal", "judges": "none"}
 
@@ -99,8 +108,53 @@ class ReplayWorld:
         yield Scenario("a class in little time", {**of_class, "time_budget": 0.02, "steps": 50})
         yield Scenario("a class as in the paper", {**of_class, **paper})
 
+    def of_readers(self) -> Iterator[Scenario]:
+        """Molecules, and graphs whose edges have attributes."""
+        client = self.api.client
+        atoms = registered(
+            self.api, "bonds", reading_gnns.MOLECULE_SPEC, reading_gnns.bond_counter(17.5)
+        )
+        molecules = {
+            "gnn": atoms,
+            "dataset": self._created(
+                "/v1/datasets",
+                json={"name": "drugs", "gnn": atoms, "graphs": reading_gnns.MOLECULES},
+            ),
+        }
+        fluorinated = {"graph": {"smiles": "FC(F)(F)C(F)F"}, **_SEARCH}
+        yield Scenario("a molecule", {**molecules, **fluorinated})
+        yield Scenario(
+            "a valid molecule",
+            {**molecules, **fluorinated, "constraints": {"valid_molecule": True}},
+        )
+        strong = registered(
+            self.api, "strong", reading_gnns.STRENGTH_SPEC, reading_gnns.strength_counter(17.5)
+        )
+        graphs = [reading_gnns.strong_ring(nodes, one) for nodes in (4, 5, 6) for one in (0, 1, 3)]
+        edges = {
+            "gnn": strong,
+            "dataset": self._created("/v1/datasets", json={"name": "strong", "graphs": graphs}),
+            "graph": reading_gnns.strong_ring(5, 2),
+        }
+        yield Scenario("edge attributes", {**edges, **_SEARCH})
+        yield Scenario(
+            "edge attributes, with a denoiser", {**edges, **_MINIMAL, "denoiser": _DENOISER}
+        )
+        assert client.get(f"/v1/gnns/{strong}").json()["state"] == "ready"
+
+    def of_the_literature(self) -> Iterator[Scenario]:
+        for name in PLAIN_EXPLAINERS:
+            yield Scenario(name, {"graph": ring(6, 1), "explainer": name})
+        for name in ("mined", "xgnn", "hill-climbing"):
+            asked = {"kind": "class", "target_class": 1, "node_count": 6, "explainer": name}
+            yield Scenario(f"a class by {name}", asked)
+
     def explain(self, scenario: Scenario, seed: int = 0) -> str:
         """The id of the finished explanation."""
+        return self.timed_explain(scenario, seed)[0]
+
+    def timed_explain(self, scenario: Scenario, seed: int = 0) -> tuple[str, float]:
+        """The id of the finished explanation, and the CPU seconds of its answers."""
         body = {
             "kind": "counterfactual",
             "gnn": self.gnn,
@@ -110,10 +164,13 @@ class ReplayWorld:
         }
         answer = self.api.client.post("/v1/explanations", json=body)
         assert answer.status_code == 202, answer.text
+        self.api.work(self._first, _HANDLERS, set(JobKind) - _ANSWERS)  # what it waits for
+        before = time.process_time()
         self.api.work(self._first, _HANDLERS)
+        seconds = time.process_time() - before
         explanation = self.api.client.get(answer.headers["location"]).json()
         assert explanation["state"] == "succeeded", explanation["job"]["error"]
-        return str(explanation["id"])
+        return str(explanation["id"]), seconds
 
     def post_replay(self, explanation: str, stage: str = "final", **headers: str) -> Any:
         path = f"/v1/explanations/{explanation}/replay?stage={stage}"
@@ -134,17 +191,35 @@ class ReplayWorld:
         return answer
 
     def _library(self) -> Library:
-        return Library(
-            self.api.store.artifacts,
-            torch.device("cpu"),
-            exact_nodes=EXACT_NODES,
-            neighbourhood_nodes=NEIGHBOURHOOD_NODES,
-        )
+        return _library_of(self.api.store)
 
     def _created(self, path: str, **request: Any) -> str:
         answer = self.api.client.post(path, **request)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
+
+
+def run_replays(settings: Settings) -> float:
+    """Runs the queued replays as the worker of another process; returns its CPU seconds."""
+    torch.set_num_threads(1)
+    with Store.open(settings, migrate=False) as store:
+        library = _library_of(store)
+        runner = Runner(store, library, HANDLERS, "another process")
+        with store.database.reading() as session:
+            replays = list(session.scalars(select(Job.id).where(Job.kind == JobKind.REPLAY)))
+        before = time.process_time()
+        for job in replays:
+            runner.run(job)
+        return time.process_time() - before
+
+
+def _library_of(store: Store) -> Library:
+    return Library(
+        store.artifacts,
+        torch.device("cpu"),
+        exact_nodes=EXACT_NODES,
+        neighbourhood_nodes=NEIGHBOURHOOD_NODES,
+    )
 
 
 def unlabelled(graph: Document) -> Document:

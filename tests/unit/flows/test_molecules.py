@@ -18,41 +18,17 @@ from d4explain.gnn.graphs import Graph
 from store.artifacts import graph_sets
 from store.catalogue.datasets import get as dataset_of
 from tests.unit.flows.api_flow import QUICK_TRAINING, ApiFlow, assert_refused
+from tests.unit.flows.reading_gnns import MOLECULE_SPEC as SPEC
+from tests.unit.flows.reading_gnns import MOLECULES, bond_counter
 from worker.cases.editable_molecules import generated_molecule
 
 Chem = pytest.importorskip("rdkit.Chem", reason="molecules need the molecules extra")
 
 torch.set_num_threads(1)
 TITLE = "{http://www.w3.org/2000/svg}title"
-FEATURISER: dict[str, Any] = {"kind": "smiles", "atoms": ["C", "N", "O", "F"], "other": True}
-SPEC = {
-    "features": 5,
-    "classes": 2,
-    "class_names": ["few", "many"],
-    "layers": [
-        {"type": "gin", "out": 1, "hidden": 1},
-        {"type": "pool", "op": "sum"},
-        {"type": "linear", "out": 2},
-    ],
-    "featuriser": FEATURISER,
-}
-REFERENCE = ["CCO", "c1ccccc1", "CC(C)N", "C1CC1", "FC(F)F"]
+FEATURISER: dict[str, Any] = SPEC["featuriser"]
+REFERENCE = [molecule["smiles"] for molecule in MOLECULES]
 PENTAFLUOROETHANE = "FC(F)(F)C(F)F"  # only one carbon has a free valence
-
-
-def bond_counter(threshold: float) -> bytes:
-    """Class 1 if atoms + 2 · bonds > threshold."""
-    return save(
-        {
-            "layers.0.conv.eps": torch.zeros(1),
-            "layers.0.conv.nn.0.weight": torch.ones(1, 5),
-            "layers.0.conv.nn.0.bias": torch.zeros(1),
-            "layers.0.conv.nn.2.weight": torch.ones(1, 1),
-            "layers.0.conv.nn.2.bias": torch.zeros(1),
-            "layers.2.linear.weight": torch.tensor([[0.0], [2.0]]),
-            "layers.2.linear.bias": torch.tensor([0.0, -2.0 * threshold]),
-        }
-    )
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +39,7 @@ def flow(shared_api: Any) -> ApiFlow:
     assert gnn["state"] == "ready", gnn
     assert gnn["report"]["samples"]["accuracy"] == 1.0
     flow.gnn = gnn["id"]
-    reference = [{"smiles": text, "label": 0} for text in REFERENCE]
-    flow.dataset = flow.create_dataset(reference, gnn="bonds")["id"]
+    flow.dataset = flow.create_dataset(MOLECULES, gnn="bonds")["id"]
     return flow
 
 
