@@ -16,6 +16,7 @@ from d4explain.contracts.evaluations.results import ComparisonResult, Evaluation
 from d4explain.contracts.evaluations.rows import EvaluationRow
 from d4explain.contracts.job_states import JobState
 from d4explain.contracts.requests import PLAIN_EXPLAINERS, Aim, Explainer, Preset
+from service.metadata_models import Metadata, StoredMetadata
 from service.resource_builders import job_resource
 from service.resources import JobResource, Resource
 from service.schemas import (
@@ -28,7 +29,7 @@ from service.schemas import (
     Seed,
 )
 from store.database.clock import timestamp
-from store.database.tables import Comparison, Evaluation, EvaluationShard, Job
+from store.database.tables import Comparison, Evaluation, Job
 from store.jobs import TrainingQueue
 
 MAX_RETRAINED = 50
@@ -90,6 +91,7 @@ class EvaluationIn(Body):
     webhook: RequestWebhookIn | None = Field(
         None, description="Sends one notification when this has ended (docs/webhooks.md)."
     )
+    metadata: Metadata = Field(default_factory=dict)
 
 
 class ComparisonIn(Body):
@@ -122,6 +124,7 @@ class ComparisonIn(Body):
     webhook: RequestWebhookIn | None = Field(
         None, description="Sends one notification when this has ended (docs/webhooks.md)."
     )
+    metadata: Metadata = Field(default_factory=dict)
 
 
 class EvaluationLinks(Resource):
@@ -148,6 +151,7 @@ class EvaluationSummary(Resource):
     explained_count: int = Field(description="Instances whose rows are stored.")
     state: JobState = Field(description="`running` from the start of the first shard on.")
     summary: dict[str, Any] | None = Field(description="The main figures by explainer.")
+    metadata: StoredMetadata
     job: JobResource = Field(description="The job that computes the figures after all shards.")
     created_at: str
     links: EvaluationLinks
@@ -194,22 +198,30 @@ class ComparisonLinks(Resource):
     candidate: str
 
 
-class ComparisonResource(Resource):
+class ComparisonSummary(Resource):
+    """A comparison without its result, as in lists."""
+
     id: str
     baseline: str
     candidate: str
     state: JobState
-    result: ComparisonResult | None = Field(description="Null until the comparison succeeded.")
+    moved: list[str] | None = Field(description="Figures that moved; null until it succeeded.")
+    worse: list[str] | None = Field(description="Those of `moved` that became worse.")
+    metadata: StoredMetadata
     job: JobResource
     created_at: str
     links: ComparisonLinks
+
+
+class ComparisonResource(ComparisonSummary):
+    result: ComparisonResult | None = Field(description="Null until the comparison succeeded.")
 
 
 def evaluation_summary(
     evaluation: Evaluation,
     job: Job,
     state: JobState,
-    shards: list[EvaluationShard],
+    explained_count: int,
     queue: TrainingQueue | None = None,
 ) -> EvaluationSummary:
     at = f"/v1/evaluations/{evaluation.id}"
@@ -221,9 +233,10 @@ def evaluation_summary(
         denoiser=evaluation.denoiser_id,
         explainers=evaluation.explainers,
         instance_count=evaluation.instance_count,
-        explained_count=sum(shard.count for shard in shards if shard.rows_digest is not None),
+        explained_count=explained_count,
         state=state,
         summary=evaluation.summary,
+        metadata=evaluation.caller_metadata or {},
         job=job_resource(job, queue or TrainingQueue()),
         created_at=timestamp(evaluation.created_at),
         links=EvaluationLinks(
@@ -237,14 +250,16 @@ def evaluation_summary(
     )
 
 
-def comparison_resource(comparison: Comparison, job: Job) -> ComparisonResource:
-    result = comparison.result
-    return ComparisonResource(
+def comparison_summary(comparison: Comparison, job: Job) -> ComparisonSummary:
+    result = comparison.result or {}
+    return ComparisonSummary(
         id=comparison.id,
         baseline=comparison.baseline_id,
         candidate=comparison.candidate_id,
         state=job.state,
-        result=None if result is None else ComparisonResult.model_validate(result),
+        moved=result.get("moved"),
+        worse=result.get("worse"),
+        metadata=comparison.caller_metadata or {},
         job=job_resource(job),
         created_at=timestamp(comparison.created_at),
         links=ComparisonLinks(
@@ -254,3 +269,9 @@ def comparison_resource(comparison: Comparison, job: Job) -> ComparisonResource:
             candidate=f"/v1/evaluations/{comparison.candidate_id}",
         ),
     )
+
+
+def comparison_resource(comparison: Comparison, job: Job) -> ComparisonResource:
+    found = comparison.result
+    result = None if found is None else ComparisonResult.model_validate(found)
+    return ComparisonResource(**dict(comparison_summary(comparison, job)), result=result)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
@@ -118,6 +120,7 @@ def create_evaluation(
     shard_size: int = 2,
     trains: bool = False,
     digest: str = "6",
+    metadata: dict[str, Any] | None = None,
 ) -> Evaluation:
     """Creates an evaluation with its shards; `trains`: they wait for a denoiser and witnesses."""
     denoiser = training = witnesses = judging = None
@@ -147,5 +150,6 @@ def create_evaluation(
             request_digest=digest * 64,
             graphs_digest="7" * 64,
             seed=3,
+            metadata=metadata,
         ),
     )

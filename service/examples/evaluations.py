@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.examples.explanations import EXPLANATION
 from service.examples.jobs import job
-from service.examples.shared import CREATED, DENOISER_ID, GNN_ID, SET_ID, SHA, Example
+from service.examples.shared import CREATED, DENOISER_ID, GNN_ID, METADATA, SET_ID, SHA, Example
 
 _ID = "evl_01kaajz0q8w6r5n1t9zq"
 _JOB_ID = "job_01kaajz0r2m4v6x8z0cf"
@@ -17,6 +17,7 @@ EVALUATION_IN: Example = {
     "explainers": ["d4", "search"],
     "metrics": ["transfer", "typicality", "mmd"],
     "seed": 1,
+    "metadata": METADATA,
 }
 HELD_OUT_IN: Example = {
     "gnn": "motifs@production",
@@ -48,7 +49,8 @@ def _job(state: str, explained: int) -> Example:
     done = {"phase": "explaining", "step": explained, "total": 40, "metrics": {"eta_seconds": 9.5}}
     base = job(_JOB_ID, "evaluation", "sample", f"/v1/evaluations/{_ID}", state)
     subject = {**base["subject"], "dataset": SET_ID, "denoiser": DENOISER_ID, "evaluation": _ID}
-    return {**base, "subject": subject, "progress": done if explained else None}
+    progress = done if explained else None
+    return {**base, "subject": subject, "metadata": METADATA, "progress": progress}
 
 
 def _figure(value: float, low: float, high: float, count: int = 40) -> Example:
@@ -151,6 +153,7 @@ EVALUATION: Example = {
             "search": {"validity": 0.95, "cf_acc_auc": 0.741, "edits": 1.7, "brittle_share": 0.66}
         },
     },
+    "metadata": METADATA,
     "job": _job("succeeded", 40),
     "created_at": CREATED,
     "links": {
@@ -233,7 +236,8 @@ EXPLAINERS_IN: Example = {
 def _comparison_job(state: str) -> Example:
     link = f"/v1/comparisons/{_COMPARISON_ID}"
     base = job(_COMPARISON_JOB_ID, "comparison", "sample", link, state)
-    return {**base, "subject": {**base["subject"], "comparison": _COMPARISON_ID}}
+    subject = {**base["subject"], "comparison": _COMPARISON_ID}
+    return {**base, "subject": subject, "metadata": METADATA}
 
 
 COMPARISON: Example = {
@@ -241,6 +245,8 @@ COMPARISON: Example = {
     "baseline": _ID,
     "candidate": _CANDIDATE_ID,
     "state": "succeeded",
+    "moved": ["accuracy"],
+    "worse": ["accuracy"],
     "result": {
         "noise": "retraining",
         "trainings": 3,
@@ -269,6 +275,7 @@ COMPARISON: Example = {
         "worse": ["accuracy"],
         "warnings": [],
     },
+    "metadata": METADATA,
     "job": _comparison_job("succeeded"),
     "created_at": CREATED,
     "links": {
@@ -281,6 +288,9 @@ COMPARISON: Example = {
 WAITING_COMPARISON: Example = {
     **COMPARISON,
     "state": "queued",
+    "moved": None,
+    "worse": None,
     "result": None,
     "job": _comparison_job("queued"),
 }
+LISTED_COMPARISON: Example = {k: v for k, v in COMPARISON.items() if k != "result"}

@@ -55,6 +55,7 @@ def create(store: Store, body: bytes, submission: Submission) -> Created:
             candidate=evaluations.get(session, posted.candidate, submission.tenant),
             request_digest=digest,
             seed=posted.seed,
+            metadata=posted.metadata,
         )
         if webhook is not None:
             job = jobs.get(session, comparison.job_id, submission.tenant)

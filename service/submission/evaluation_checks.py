@@ -117,6 +117,7 @@ def create(store: Store, body: bytes, submission: Submission) -> Created:
                 request_digest=request_digest,
                 graphs_digest=graphs_digest,
                 seed=posted.seed,
+                metadata=posted.metadata,
             ),
         )
         if webhook is not None:

@@ -10,11 +10,20 @@ from sqlalchemy.orm import Session
 
 from store.database.lists import caller_metadata
 from store.database.lists.caller_metadata import Described
-from store.database.tables import Dataset, Denoiser, Explanation, Gnn, Webhook
+from store.database.tables import (
+    Comparison,
+    Dataset,
+    Denoiser,
+    Evaluation,
+    Explanation,
+    Gnn,
+    Webhook,
+)
 from store.errors import NotFound
 from store.jobs.submission import locked
 
-Row = TypeVar("Row", bound=Gnn | Dataset | Denoiser | Explanation | Webhook)
+Changed = Gnn | Dataset | Denoiser | Explanation | Evaluation | Comparison | Webhook
+Row = TypeVar("Row", bound=Changed)
 
 
 def change(session: Session, row: Row, changes: Mapping[str, object]) -> Row:
@@ -49,11 +58,13 @@ _KINDS: dict[type, str] = {
     Dataset: "dataset",
     Denoiser: "denoiser",
     Explanation: "explanation",
+    Evaluation: "evaluation",
+    Comparison: "comparison",
     Webhook: "webhook",
 }
 
 
-def _jobs_of(row: Gnn | Dataset | Denoiser | Explanation | Webhook) -> list[str]:
+def _jobs_of(row: Changed) -> list[str]:
     if isinstance(row, Explanation):
         return [id_ for id_ in (row.provisional_job_id, row.job_id) if id_ is not None]
-    return [row.job_id] if isinstance(row, Gnn | Denoiser) else []
+    return [row.job_id] if isinstance(row, Gnn | Denoiser | Evaluation | Comparison) else []

@@ -125,6 +125,7 @@ def _event(job: Job, explanation: Explanation | None) -> tuple[WebhookEvent, dic
             **{"id": job.subject_id, "kind": what, "state": job.state},
             **{"url": f"/v1/{what}s/{job.subject_id}", "job": job.id},
             **inputs,
+            "metadata": job.caller_metadata or {},
         }
         return _named(what, job.state), data
     if explanation is None:

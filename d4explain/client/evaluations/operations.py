@@ -12,10 +12,12 @@ from d4explain.client.operations.resource_paths import (
     GnnReference,
     reference_of,
 )
+from d4explain.client.options import ListFilters, Metadata, list_query
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.client.transport.operation import Listing, Operation
 from d4explain.contracts.evaluations.requests import Metric, Noise
 from d4explain.contracts.evaluations.rows import EvaluationRow
+from d4explain.contracts.job_states import JobState
 from d4explain.contracts.requests import Aim, Explainer, Preset
 
 
@@ -34,6 +36,7 @@ class EvaluationOptions(TypedDict, total=False):
     seed: int
     denoiser: str | dict[str, Any]
     webhook: dict[str, str]
+    metadata: Metadata
 
 
 class EvaluationOperations:
@@ -89,10 +92,19 @@ class EvaluationOperations:
         return await _get_evaluation(self._transport, evaluation_id)
 
     @Listing
-    async def evaluations(self, gnn: GnnReference | None = None) -> AsyncIterator[Evaluation]:
-        """All evaluations, or those of one GNN; newest first, without their figures."""
-        reference = None if gnn is None else reference_of(gnn)
-        async for item in self._transport.items("/v1/evaluations", gnn=reference):
+    async def evaluations(
+        self,
+        gnn: GnnReference | None = None,
+        *,
+        state: JobState | str | None = None,
+        **filters: Unpack[ListFilters],
+    ) -> AsyncIterator[Evaluation]:
+        """All evaluations, or those of a GNN, a state or filters; newest first.
+
+        They come without their figures.
+        """
+        query = {"gnn": gnn and reference_of(gnn), "state": state}
+        async for item in self._transport.items("/v1/evaluations", **query, **list_query(filters)):
             yield Evaluation.model_validate(item)
 
     @Listing
@@ -132,6 +144,7 @@ class EvaluationOperations:
         retrained: Sequence[str] = (),
         noise: Noise | None = None,
         alpha: float | None = None,
+        metadata: Metadata | None = None,
         on_progress: OnProgress | None = None,
         timeout: float | None = None,
     ) -> Comparison:
@@ -145,6 +158,7 @@ class EvaluationOperations:
             "retrained": list(retrained) or None,
             "noise": noise,
             "alpha": alpha,
+            "metadata": dict(metadata) if metadata else None,
         }
         body: dict[str, Any] = {"baseline": baseline, "candidate": candidate}
         body |= {name: value for name, value in given.items() if value is not None}
@@ -159,9 +173,16 @@ class EvaluationOperations:
         return await _get_comparison(self._transport, comparison_id)
 
     @Listing
-    async def comparisons(self, evaluation: str | None = None) -> AsyncIterator[Comparison]:
-        """All comparisons, or those of one evaluation; newest first."""
-        async for item in self._transport.items("/v1/comparisons", evaluation=evaluation):
+    async def comparisons(
+        self,
+        evaluation: str | None = None,
+        *,
+        state: JobState | str | None = None,
+        **filters: Unpack[ListFilters],
+    ) -> AsyncIterator[Comparison]:
+        """All comparisons, or those of an evaluation, a state or filters; newest first."""
+        query = {"evaluation": evaluation, "state": state}
+        async for item in self._transport.items("/v1/comparisons", **query, **list_query(filters)):
             yield Comparison.model_validate(item)
 
     @Operation

@@ -22,6 +22,7 @@ class Evaluation(Resource):
     explained_count: int
     state: JobState
     summary: dict[str, Any] | None = None
+    metadata: dict[str, str | int | float | bool] = Field(default_factory=dict)
     job: Job
     result: EvaluationResult | None = None  # None until it succeeded, and in lists
     created_at: str
@@ -50,6 +51,9 @@ class Comparison(Resource):
     baseline: str
     candidate: str
     state: JobState
-    result: ComparisonResult | None = None
+    moved: list[str] | None = None  # figures; None until it succeeded
+    worse: list[str] | None = None
+    result: ComparisonResult | None = None  # None until it succeeded, and in lists
+    metadata: dict[str, str | int | float | bool] = Field(default_factory=dict)
     job: Job
     created_at: str

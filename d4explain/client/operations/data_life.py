@@ -41,7 +41,7 @@ class DataLifeOperations:
     async def change_metadata(
         self, resource_id: str, changes: Mapping[str, str | int | float | bool | None]
     ) -> dict[str, str | int | float | bool]:
-        """Merge changes into the metadata of an explanation, reference set, denoiser or GNN.
+        """Merge changes into the metadata of a resource; the prefix of the id tells its kind.
 
         A key with the value None is removed. Returns all metadata of the resource.
         """

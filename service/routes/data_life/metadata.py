@@ -27,25 +27,25 @@ from store.store import Store
 router = APIRouter()
 
 _MERGED = "Keys are merged; null removes a key."
-_OF_JOBS = f"{_MERGED} The jobs of the resource show the same metadata."
-_PATCH: dict[str, Any] = json_request(MetadataPatch, {"two keys": examples.METADATA_PATCH})
-_PROBLEMS = problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+MERGED_WITH_JOBS = f"{_MERGED} The jobs of the resource show the same metadata."
+METADATA_PATCH: dict[str, Any] = json_request(MetadataPatch, {"two keys": examples.METADATA_PATCH})
+PATCH_PROBLEMS = problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
 
 
 @router.patch(
     "/v1/explanations/{explanation_id}",
     tags=["explanations"],
     summary="Change the metadata of an explanation",
-    description=_OF_JOBS,
+    description=MERGED_WITH_JOBS,
     responses={
         200: response(
             "The changed explanation, without its result.",
             ExplanationSummary,
             examples.LISTED_EXPLANATION,
         ),
-        **_PROBLEMS,
+        **PATCH_PROBLEMS,
     },
-    openapi_extra=_PATCH,
+    openapi_extra=METADATA_PATCH,
 )
 async def change_explanation(
     request: Request, context: ContextOf, principal: Explainer, explanation_id: str
@@ -63,9 +63,9 @@ async def change_explanation(
     description=f"By `set_…`, `name@2`, or `name` for its newest version. {_MERGED}",
     responses={
         200: response("The changed reference set.", DatasetResource, examples.DATASET),
-        **_PROBLEMS,
+        **PATCH_PROBLEMS,
     },
-    openapi_extra=_PATCH,
+    openapi_extra=METADATA_PATCH,
 )
 async def change_dataset(
     request: Request, context: ContextOf, principal: Registrar, dataset_id: str
@@ -80,12 +80,12 @@ async def change_dataset(
     "/v1/denoisers/{denoiser_id}",
     tags=["denoisers"],
     summary="Change the metadata of a denoiser",
-    description=_OF_JOBS,
+    description=MERGED_WITH_JOBS,
     responses={
         200: response("The changed denoiser.", DenoiserResource, examples.DENOISER),
-        **_PROBLEMS,
+        **PATCH_PROBLEMS,
     },
-    openapi_extra=_PATCH,
+    openapi_extra=METADATA_PATCH,
 )
 async def change_denoiser(
     request: Request, context: ContextOf, principal: Registrar, denoiser_id: str

@@ -9,11 +9,19 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from d4explain.contracts.job_states import JobState
 from service import examples
 from service.context import ContextOf, handle_body, run_in_thread
-from service.evaluation_models import ComparisonIn, ComparisonResource, comparison_resource
+from service.evaluation_models import (
+    ComparisonIn,
+    ComparisonResource,
+    ComparisonSummary,
+    comparison_resource,
+    comparison_summary,
+)
 from service.http.bodies import json_body
 from service.http.idempotency import submission_of
+from service.http.json_bodies import parse_model
 from service.http.openapi import (
     IDEMPOTENCY_KEY,
     IF_NONE_MATCH,
@@ -22,7 +30,7 @@ from service.http.openapi import (
     problem_responses,
     response,
 )
-from service.http.pagination import PageQuery, converted_page, read_page
+from service.http.pagination import METADATA_FILTER, ListQuery, converted_page, read_page
 from service.http.principals import Explainer, Reader
 from service.http.responses import (
     accepted_headers,
@@ -33,17 +41,21 @@ from service.http.responses import (
 )
 from service.http.waiting import parse_prefer
 from service.resources import PageOf
+from service.routes.data_life.metadata import MERGED_WITH_JOBS, METADATA_PATCH, PATCH_PROBLEMS
 from service.routes.jobs import wait_for_job
+from service.schemas import MetadataPatch
 from service.submission.comparison_checks import create
 from service.submission.resource_ids import checked_id
 from store import jobs
+from store.catalogue import metadata_changes
 from store.catalogue.evaluations import comparisons, deletions
 from store.store import Store
 
 router = APIRouter(tags=["evaluations"])
 
 
-class ComparisonsQuery(PageQuery):
+class ComparisonsQuery(ListQuery):
+    state: JobState | None = None
     evaluation: str | None = Field(
         None, max_length=64, description="Only comparisons of this evaluation."
     )
@@ -91,9 +103,14 @@ async def create_comparison(request: Request, context: ContextOf, principal: Exp
     "/v1/comparisons",
     summary="List comparisons, newest first",
     responses={
-        200: response("A page.", PageOf[ComparisonResource], examples.page(examples.COMPARISON)),
+        200: response(
+            "A page of comparisons without their results.",
+            PageOf[ComparisonSummary],
+            examples.page(examples.LISTED_COMPARISON),
+        ),
         **problem_responses(),
     },
+    openapi_extra={"parameters": [METADATA_FILTER]},
 )
 def list_comparisons(
     request: Request,
@@ -109,10 +126,12 @@ def list_comparisons(
                 query.limit,
                 tenant=principal.tenant,
                 evaluation_id=query.evaluation,
+                state=query.state,
+                filters=query.filters,
             )
         )
         job_of = jobs.get_all(session, [row.job_id for row in rows.items], principal.tenant)
-    page = converted_page(rows, lambda row: comparison_resource(row, job_of[row.job_id]))
+    page = converted_page(rows, lambda row: comparison_summary(row, job_of[row.job_id]))
     return page_response(request, page, query.link_parameters())
 
 
@@ -140,6 +159,27 @@ async def get_comparison(
     return with_etag(request, json_response(comparison, headers=headers))
 
 
+@router.patch(
+    "/v1/comparisons/{comparison_id}",
+    summary="Change the metadata of a comparison",
+    description=MERGED_WITH_JOBS,
+    responses={
+        200: response(
+            "The changed comparison, without its result.",
+            ComparisonSummary,
+            examples.LISTED_COMPARISON,
+        ),
+        **PATCH_PROBLEMS,
+    },
+    openapi_extra=METADATA_PATCH,
+)
+async def change_comparison(
+    request: Request, context: ContextOf, principal: Explainer, comparison_id: str
+) -> Response:
+    id_, body = checked_id("comparison", comparison_id), await json_body(request)
+    return json_response(await run_in_thread(_change, context.store, principal.tenant, id_, body))
+
+
 @router.delete(
     "/v1/comparisons/{comparison_id}",
     summary="Delete a comparison",
@@ -162,3 +202,11 @@ def read_comparison(store: Store, tenant: str, comparison_id: str) -> Comparison
     with store.database.reading() as session:
         row = comparisons.get(session, comparison_id, tenant)
         return comparison_resource(row, jobs.get(session, row.job_id, tenant))
+
+
+def _change(store: Store, tenant: str, comparison_id: str, body: bytes) -> ComparisonSummary:
+    changes = parse_model(body, MetadataPatch).metadata
+    with store.database.transaction() as session:
+        row = comparisons.get(session, comparison_id, tenant)
+        changed = metadata_changes.change(session, row, changes)
+        return comparison_summary(changed, jobs.get(session, changed.job_id, tenant))

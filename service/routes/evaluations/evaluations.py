@@ -7,9 +7,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from d4explain.contracts.evaluations.results import EvaluationResult
+from d4explain.contracts.job_states import JobState
 from service import examples
 from service.context import ContextOf, handle_body, run_in_thread
 from service.evaluation_models import (
@@ -21,6 +23,7 @@ from service.evaluation_models import (
 )
 from service.http.bodies import json_body
 from service.http.idempotency import submission_of
+from service.http.json_bodies import parse_model
 from service.http.openapi import (
     DRY_RUN,
     IDEMPOTENCY_KEY,
@@ -31,7 +34,7 @@ from service.http.openapi import (
     response,
     response_variants,
 )
-from service.http.pagination import GnnFilter, PageQuery, converted_page, read_page
+from service.http.pagination import METADATA_FILTER, GnnFilter, ListQuery, converted_page, read_page
 from service.http.principals import Explainer, Reader
 from service.http.responses import (
     accepted_headers,
@@ -42,18 +45,23 @@ from service.http.responses import (
 )
 from service.http.waiting import parse_prefer
 from service.resources import PageOf
+from service.routes.data_life.metadata import MERGED_WITH_JOBS, METADATA_PATCH, PATCH_PROBLEMS
 from service.routes.jobs import wait_for_job
+from service.schemas import MetadataPatch
 from service.submission.evaluation_checks import create, estimate
 from service.submission.resource_ids import checked_id, gnn_filter
 from store import jobs
+from store.catalogue import metadata_changes
 from store.catalogue.evaluations import deletions, evaluations
+from store.database.tables import Evaluation
 from store.store import Store
 
 router = APIRouter(tags=["evaluations"])
 
 
-class EvaluationsQuery(PageQuery):
+class EvaluationsQuery(ListQuery):
     gnn: GnnFilter | None = None
+    state: JobState | None = None
 
 
 class CreateEvaluationQuery(BaseModel):
@@ -126,6 +134,7 @@ async def create_evaluation(
         ),
         **problem_responses(),
     },
+    openapi_extra={"parameters": [METADATA_FILTER]},
 )
 def list_evaluations(
     request: Request,
@@ -142,14 +151,16 @@ def list_evaluations(
                 query.limit,
                 tenant=tenant,
                 gnn_id=gnn_filter(session, query.gnn, tenant),
+                state=query.state,
+                filters=query.filters,
             )
         )
         job_of = jobs.get_all(session, [row.job_id for row in rows.items], tenant)
         states = evaluations.states_of(session, rows.items)
-        shards = {row.id: evaluations.shards(session, row.id, tenant) for row in rows.items}
+        counts = evaluations.explained_counts(session, rows.items)
     page = converted_page(
         rows,
-        lambda row: evaluation_summary(row, job_of[row.job_id], states[row.id], shards[row.id]),
+        lambda row: evaluation_summary(row, job_of[row.job_id], states[row.id], counts[row.id]),
     )
     return page_response(request, page, query.link_parameters())
 
@@ -178,6 +189,27 @@ async def get_evaluation(
     return with_etag(request, json_response(evaluation, headers=headers))
 
 
+@router.patch(
+    "/v1/evaluations/{evaluation_id}",
+    summary="Change the metadata of an evaluation",
+    description=MERGED_WITH_JOBS,
+    responses={
+        200: response(
+            "The changed evaluation, without its result.",
+            EvaluationSummary,
+            examples.LISTED_EVALUATION,
+        ),
+        **PATCH_PROBLEMS,
+    },
+    openapi_extra=METADATA_PATCH,
+)
+async def change_evaluation(
+    request: Request, context: ContextOf, principal: Explainer, evaluation_id: str
+) -> Response:
+    id_, body = checked_id("evaluation", evaluation_id), await json_body(request)
+    return json_response(await run_in_thread(_change, context.store, principal.tenant, id_, body))
+
+
 @router.delete(
     "/v1/evaluations/{evaluation_id}",
     summary="Delete an evaluation with its rows",
@@ -200,13 +232,26 @@ def delete_evaluation(context: ContextOf, principal: Explainer, evaluation_id: s
 def read_evaluation(store: Store, tenant: str, evaluation_id: str) -> EvaluationResource:
     with store.database.reading() as session:
         row = evaluations.get(session, evaluation_id, tenant)
-        state = evaluations.states_of(session, [row])[row.id]
-        shards = evaluations.shards(session, row.id, tenant)
-        job = jobs.get(session, row.job_id, tenant)
-        queue = jobs.TrainingQueue.read(session)
+        summary = _summary(session, row)
     result = None
     if row.result_digest is not None:
         stored = store.artifacts.of(tenant).get(row.result_digest)
         result = EvaluationResult.model_validate_json(stored)
-    summary = evaluation_summary(row, job, state, shards, queue)
     return EvaluationResource(**dict(summary), result=result)
+
+
+def _change(store: Store, tenant: str, evaluation_id: str, body: bytes) -> EvaluationSummary:
+    changes = parse_model(body, MetadataPatch).metadata
+    with store.database.transaction() as session:
+        row = evaluations.get(session, evaluation_id, tenant)
+        return _summary(session, metadata_changes.change(session, row, changes))
+
+
+def _summary(session: Session, row: Evaluation) -> EvaluationSummary:
+    return evaluation_summary(
+        row,
+        jobs.get(session, row.job_id, row.tenant_id),
+        evaluations.states_of(session, [row])[row.id],
+        evaluations.explained_counts(session, [row])[row.id],
+        jobs.TrainingQueue.read(session),
+    )

@@ -6,17 +6,26 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from d4explain.contracts.evaluations.results import ComparisonResult
-from d4explain.contracts.job_states import JobKind
+from d4explain.contracts.job_states import JobKind, JobState
 from store.database.identifiers import new_id
+from store.database.lists import caller_metadata
+from store.database.lists.filters import NO_FILTERS, Filters
 from store.database.lists.paging import Page, page_of
-from store.database.tables import Comparison, Evaluation
+from store.database.tables import Comparison, Evaluation, Job
+from store.database.tables.base import JsonObject
 from store.errors import NotFound
 from store.jobs.claims import Claim, held
 from store.jobs.submission import submit
 
 
 def create(
-    session: Session, *, baseline: Evaluation, candidate: Evaluation, request_digest: str, seed: int
+    session: Session,
+    *,
+    baseline: Evaluation,
+    candidate: Evaluation,
+    request_digest: str,
+    seed: int,
+    metadata: JsonObject | None = None,
 ) -> Comparison:
     """Writes the comparison and its job."""
     comparison_id = new_id("cmp")
@@ -28,6 +37,7 @@ def create(
         dataset_id=candidate.dataset_id,
         request_digest=request_digest,
         seed=seed,
+        metadata=metadata,
         tenant=candidate.tenant_id,
     )
     comparison = Comparison(
@@ -37,10 +47,12 @@ def create(
         candidate_id=candidate.id,
         job_id=job.id,
         request_digest=request_digest,
+        caller_metadata=metadata or None,
         created_at=job.created_at,
     )
     session.add(comparison)
     session.flush()
+    caller_metadata.write(session, [comparison])
     return comparison
 
 
@@ -62,9 +74,14 @@ def page(
     *,
     tenant: str,
     evaluation_id: str | None = None,
+    state: JobState | None = None,
+    filters: Filters = NO_FILTERS,
 ) -> Page[Comparison]:
     """`evaluation_id`: only comparisons of this evaluation with others."""
     query = select(Comparison).where(Comparison.tenant_id == tenant)
+    query = filters.applied_to(query, Comparison, tenant)
+    if state is not None:
+        query = query.join(Job, Job.id == Comparison.job_id).where(Job.state == state)
     if evaluation_id is not None:
         query = query.where(
             or_(Comparison.baseline_id == evaluation_id, Comparison.candidate_id == evaluation_id)

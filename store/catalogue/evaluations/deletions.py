@@ -9,13 +9,15 @@ from sqlalchemy.orm import Session
 
 from store.catalogue.data_life.deletions import artifacts_of, delete_rows, locked_jobs, note
 from store.catalogue.data_life.holds import refuse_if_held
+from store.catalogue.evaluations.comparisons import get as get_comparison
+from store.catalogue.evaluations.evaluations import get as get_evaluation
 from store.database.tables import Comparison, Evaluation, EvaluationShard, Job
 from store.errors import Conflict, NotFound
 
 
 def delete_evaluation(session: Session, evaluation_id: str, tenant: str) -> None:
     """Deletes an evaluation with its rows and jobs; comparisons stay as records."""
-    _locked(session, Evaluation, evaluation_id, tenant)
+    get_evaluation(session, evaluation_id, tenant)
     jobs = _ended_jobs(session, "evaluation", evaluation_id, tenant)
     evaluation = _locked(session, Evaluation, evaluation_id, tenant)
     assert isinstance(evaluation, Evaluation)
@@ -39,7 +41,7 @@ def delete_evaluation(session: Session, evaluation_id: str, tenant: str) -> None
 
 def delete_comparison(session: Session, comparison_id: str, tenant: str) -> None:
     """Deletes a comparison with its job; the evaluations stay."""
-    _locked(session, Comparison, comparison_id, tenant)
+    get_comparison(session, comparison_id, tenant)
     jobs = _ended_jobs(session, "comparison", comparison_id, tenant)
     comparison = _locked(session, Comparison, comparison_id, tenant)
     session.delete(comparison)

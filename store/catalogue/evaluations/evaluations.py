@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
+from sqlalchemy.orm import Session, aliased
 
 from d4explain.contracts.job_states import JobKind, JobState
 from store.database import artifact_ledger, audit_entries
 from store.database.audit_entries import Action
 from store.database.identifiers import new_id
+from store.database.lists import caller_metadata
+from store.database.lists.filters import NO_FILTERS, Filters
 from store.database.lists.paging import Page, page_of
 from store.database.tables import (
     Dataset,
@@ -27,7 +29,6 @@ from store.database.tables.base import JsonObject
 from store.errors import NotFound
 from store.jobs.claims import Claim, held
 from store.jobs.submission import NewJob, submit_all
-from store.jobs.submission import get as get_job
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class NewEvaluation:
     request_digest: str
     graphs_digest: str
     seed: int
+    metadata: JsonObject | None = None  # of its caller
 
 
 def create(session: Session, new: NewEvaluation) -> Evaluation:
@@ -70,6 +72,7 @@ def create(session: Session, new: NewEvaluation) -> Evaluation:
         witness_set_id=new.witness_set.id if new.witness_set else None,
         request_digest=new.request_digest,
         seed=new.seed,
+        metadata=new.metadata,
         tenant=tenant,
     )
     jobs = submit_all(session, [whole, *(_shard_job(whole, new, count) for count in counts)])
@@ -86,6 +89,7 @@ def create(session: Session, new: NewEvaluation) -> Evaluation:
         instance_count=new.instance_count,
         request_digest=new.request_digest,
         graphs_digest=new.graphs_digest,
+        caller_metadata=new.metadata or None,
         created_at=jobs[0].created_at,
     )
     session.add(evaluation)
@@ -103,6 +107,7 @@ def create(session: Session, new: NewEvaluation) -> Evaluation:
         for first, count, job in zip(firsts, counts, jobs[1:], strict=True)
     )
     session.flush()
+    caller_metadata.write(session, [evaluation])
     artifact_ledger.refer(session, tenant, new.graphs_digest)
     return evaluation
 
@@ -112,6 +117,7 @@ def _shard_job(whole: NewJob, new: NewEvaluation, count: int) -> NewJob:
     shard["id"] = new_id("job")
     shard["kind"] = JobKind.EVALUATION_SHARD
     shard["waiting_for_shards"] = False
+    shard["metadata"] = None  # lists by metadata show an evaluation once, not each of its shards
     shard["waiting_for"] = new.train_job.id if new.train_job else None
     shard["also_waiting_for"] = new.witness_job.id if new.witness_job else None
     shard["estimated_seconds"] = count * new.instance_seconds
@@ -136,8 +142,13 @@ def page(
     *,
     tenant: str,
     gnn_id: str | None = None,
+    state: JobState | None = None,
+    filters: Filters = NO_FILTERS,
 ) -> Page[Evaluation]:
     query = select(Evaluation).where(Evaluation.tenant_id == tenant)
+    query = filters.applied_to(query, Evaluation, tenant)
+    if state is not None:
+        query = _in_state(query, state)
     if gnn_id is not None:
         query = query.where(Evaluation.gnn_id == gnn_id)
     return page_of(session, query, Evaluation, cursor, limit)
@@ -200,21 +211,47 @@ def finish(
 
 def states_of(session: Session, several: Sequence[Evaluation]) -> dict[str, JobState]:
     """By id. An evaluation runs from the start of its first shard on."""
-    ids = [evaluation.id for evaluation in several]
-    started = set(
-        session.scalars(
-            select(Job.subject_id)
-            .where(
-                Job.subject_id.in_(ids),
-                Job.kind == JobKind.EVALUATION_SHARD,
-                Job.started_at.is_not(None),
-            )
-            .distinct()
-        )
+    query = (
+        select(Evaluation.id, Job.state, _has_started())
+        .join(Job, Job.id == Evaluation.job_id)
+        .where(Evaluation.id.in_([evaluation.id for evaluation in several]))
     )
-    states = {}
-    for evaluation in several:
-        state = get_job(session, evaluation.job_id, evaluation.tenant_id).state
-        is_running = state is JobState.QUEUED and evaluation.id in started
-        states[evaluation.id] = JobState.RUNNING if is_running else state
-    return states
+    return {
+        id_: JobState.RUNNING if state is JobState.QUEUED and has_started else state
+        for id_, state, has_started in session.execute(query)
+    }
+
+
+def explained_counts(session: Session, several: Sequence[Evaluation]) -> dict[str, int]:
+    """By id: the instances whose rows are stored."""
+    query = (
+        select(EvaluationShard.evaluation_id, func.sum(EvaluationShard.count))
+        .where(
+            EvaluationShard.evaluation_id.in_([evaluation.id for evaluation in several]),
+            EvaluationShard.rows_digest.is_not(None),
+        )
+        .group_by(EvaluationShard.evaluation_id)
+    )
+    counts = {id_: int(count) for id_, count in session.execute(query)}
+    return {evaluation.id: counts.get(evaluation.id, 0) for evaluation in several}
+
+
+def _in_state(query: Select[Evaluation], state: JobState) -> Select[Evaluation]:
+    """Those that `states_of` shows in this state."""
+    query = query.join(Job, Job.id == Evaluation.job_id)
+    if state is JobState.QUEUED:
+        return query.where(Job.state == state, ~_has_started())
+    if state is JobState.RUNNING:
+        waits = Job.state == JobState.QUEUED
+        return query.where(or_(Job.state == state, and_(waits, _has_started())))
+    return query.where(Job.state == state)
+
+
+def _has_started() -> ColumnElement[bool]:
+    """Whether a shard of the row has ever started."""
+    shard = aliased(Job)
+    return exists().where(
+        shard.subject_id == Evaluation.id,
+        shard.kind == JobKind.EVALUATION_SHARD,
+        shard.started_at.is_not(None),
+    )

@@ -16,8 +16,10 @@ from sqlalchemy.orm import Session
 from d4explain.contracts.errors import InvalidInput
 from store.database.tables import (
     ApiKey,
+    Comparison,
     Dataset,
     Denoiser,
+    Evaluation,
     Explanation,
     Gnn,
     Job,
@@ -32,7 +34,9 @@ MAX_TEXT = 256  # characters of a value
 _INSERT = insert(MetadataEntry)
 
 
-Described = Gnn | Dataset | Denoiser | Explanation | Job | Webhook | ApiKey
+Described = (
+    Gnn | Dataset | Denoiser | Explanation | Evaluation | Comparison | Job | Webhook | ApiKey
+)
 
 
 def write(session: Session, rows: Iterable[Described]) -> None:

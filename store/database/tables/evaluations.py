@@ -31,6 +31,7 @@ class Evaluation(Resource):
     result_digest: Mapped[str | None] = mapped_column(DIGEST)
     parquet_digest: Mapped[str | None] = mapped_column(DIGEST)  # all rows
     summary: Mapped[JsonObject | None]
+    caller_metadata: Mapped[JsonObject | None]  # see `store.database.lists.caller_metadata`
 
 
 class EvaluationShard(Resource):
@@ -65,3 +66,4 @@ class Comparison(Resource):
     job_id: Mapped[str] = mapped_column(ID, ForeignKey("jobs.id"))
     request_digest: Mapped[str] = mapped_column(DIGEST)
     result: Mapped[JsonObject | None]
+    caller_metadata: Mapped[JsonObject | None]  # see `store.database.lists.caller_metadata`

@@ -5,7 +5,23 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from d4explain.cli.options import Dataset, Gnn, GnnFilter, Json, Limit, NoWait, Timeout, Url, given
+from d4explain.cli.options import (
+    CreatedAfter,
+    CreatedBefore,
+    Dataset,
+    Gnn,
+    GnnFilter,
+    Json,
+    Limit,
+    Metadata,
+    MetadataFilter,
+    NoWait,
+    Timeout,
+    Url,
+    given,
+    list_filters,
+    parse_settings,
+)
 from d4explain.cli.output.evaluation_tables import show_evaluation
 from d4explain.cli.output.progress_bars import JobProgressBars
 from d4explain.cli.output.resource_tables import (
@@ -18,6 +34,7 @@ from d4explain.cli.output.resource_tables import (
 from d4explain.cli.output.terminal import messages, output, print_json, print_line
 from d4explain.client.client import Client
 from d4explain.contracts.evaluations.requests import METRICS
+from d4explain.contracts.job_states import JobState
 from d4explain.errors import CommandError
 
 app = typer.Typer(help="Evaluate explainers and a GNN on a test set.", no_args_is_help=True)
@@ -54,6 +71,7 @@ def create(
         float | None, typer.Option(help="Largest ratio of edits to edges; default 0.3.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed; default 0.")] = None,
+    metadata: Metadata = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Estimate the cost and start nothing.")
     ] = False,
@@ -74,6 +92,7 @@ def create(
         judges="none" if judge == ["none"] else judge,
         constraints={} if max_ratio is None else {"max_ratio": max_ratio},
         seed=seed,
+        metadata=parse_settings(metadata),
     )
     with Client(url) as client:
         if dry_run:
@@ -103,18 +122,28 @@ def create(
 
 @app.command("list")
 def list_evaluations(
-    gnn: GnnFilter = None, limit: Limit = 20, as_json: Json = False, url: Url = None
+    *,
+    gnn: GnnFilter = None,
+    state: Annotated[JobState | None, typer.Option(help="Only those in this state.")] = None,
+    metadata: MetadataFilter = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
+    limit: Limit = 20,
+    as_json: Json = False,
+    url: Url = None,
 ) -> None:
     """List the newest evaluations."""
+    filters = list_filters(metadata, created_after, created_before)
     with Client(url) as client:
         print_list(
-            client.evaluations(gnn=gnn),
+            client.evaluations(gnn=gnn, state=state and state.value, **filters),
             {
                 "evaluation": lambda item: item.id,
                 "state": lambda item: item.state,
                 "explained": lambda item: f"{item.explained_count}/{item.instance_count}",
                 "explainers": lambda item: item.explainers,
                 "gnn": lambda item: item.gnn,
+                "metadata": lambda item: item.metadata,
                 "created": lambda item: short_time(item.created_at),
             },
             limit=limit,
@@ -139,6 +168,7 @@ def show(evaluation: EvaluationId, as_json: Json = False, url: Url = None) -> No
             "reference set": found.dataset,
             "test set": found.test_dataset,
             "explained": f"{found.explained_count} of {found.instance_count}",
+            "metadata": found.metadata,
             "created": short_time(found.created_at),
             "job": f"{found.job.id} {found.job.state} {job_progress(found.job)}",
         }

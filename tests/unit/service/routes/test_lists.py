@@ -42,10 +42,19 @@ def filled(shared_api):
         api.explanation(gnn=gnns[0], dataset=dataset, seed=seed, denoiser={"steps": seed + 1})
     for _ in range(COUNT - 1):
         api.dataset()
+    evaluated = [api.evaluation(gnn=gnns[0], dataset=dataset) for _ in range(COUNT)]
+    for evaluation in evaluated[:2]:
+        api.finish_evaluation(evaluation)
+    for seed in range(COUNT):
+        body = {"baseline": evaluated[0], "candidate": evaluated[1], "seed": seed}
+        assert api.client.post("/v1/comparisons", json=body).status_code == 202
     return api
 
 
-@pytest.mark.parametrize("noun", ["gnns", "datasets", "denoisers", "explanations", "jobs"])
+@pytest.mark.parametrize(
+    "noun",
+    ["gnns", "datasets", "denoisers", "explanations", "jobs", "evaluations", "comparisons"],
+)
 def test_the_number_of_queries_does_not_grow_with_the_page(filled, noun):
     counted = {}
     for limit in (1, COUNT):
@@ -57,7 +66,7 @@ def test_the_number_of_queries_does_not_grow_with_the_page(filled, noun):
 
 
 def test_listed_items_equal_single_resources(filled):
-    for noun in ("gnns", "denoisers", "explanations"):
+    for noun in ("gnns", "denoisers", "explanations", "evaluations", "comparisons"):
         for item in filled.client.get(f"/v1/{noun}?limit=3").json()["items"]:
             alone = filled.client.get(f"/v1/{noun}/{item['id']}").json()
             alone.pop("result", None)

@@ -257,7 +257,7 @@ def test_comparisons_outlive_their_evaluations_and_expire_with_explanations(
 def test_webhooks_tell_of_the_evaluation_and_not_of_its_shards(database: Database) -> None:
     with database.transaction() as session:
         endpoints.create(session, url="https://hooks.example.org/x", tenant=TENANT)
-    evaluation = created(database)
+    evaluation = created(database, metadata={"team": "risk"})
     finish(database, evaluation)
     with database.reading() as session:
         told = session.scalars(select(WebhookDelivery)).all()
@@ -265,3 +265,4 @@ def test_webhooks_tell_of_the_evaluation_and_not_of_its_shards(database: Databas
     [(event, body)] = by_event
     assert event == "evaluation.succeeded"
     assert f'"url":"/v1/evaluations/{evaluation}"' in body
+    assert '"metadata":{"team":"risk"}' in body

@@ -181,6 +181,12 @@ ROWS: dict[str, Row] = {
     "GET /v1/evaluations/{evaluation_id}/rows": Row(
         lambda ids: f"/v1/evaluations/{ids.evaluation}/rows"
     ),
+    "PATCH /v1/evaluations/{evaluation_id}": Row(
+        lambda ids: f"/v1/evaluations/{ids.evaluation}", lambda _: {"metadata": {"a": 1}}
+    ),
+    "PATCH /v1/comparisons/{comparison_id}": Row(
+        lambda ids: f"/v1/comparisons/{ids.comparison}", lambda _: {"metadata": {"a": 1}}
+    ),
     "DELETE /v1/evaluations/{evaluation_id}": Row(lambda ids: f"/v1/evaluations/{ids.evaluation}"),
     "GET /v1/comparisons": Row(lists=True, filters=("evaluation",)),
     "POST /v1/comparisons": Row(

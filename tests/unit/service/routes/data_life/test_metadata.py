@@ -12,11 +12,15 @@ from sqlalchemy import func, select
 from d4explain.contracts.job_states import JobState
 from store import jobs
 from store.catalogue import explanations
+from store.catalogue.evaluations import evaluations
 from store.database.tables import MetadataEntry
 from store.jobs import TrainingQueue
 
 METADATA = {"team": "risk", "run": 17, "share": 0.5, "reviewed": False}
-PATHS = {"exp": "explanations", "gnn": "gnns", "set": "datasets", "den": "denoisers", "job": "jobs"}
+PATHS = {
+    "exp": "explanations", "gnn": "gnns", "set": "datasets", "den": "denoisers", "job": "jobs",
+    "evl": "evaluations", "cmp": "comparisons",
+}  # fmt: skip
 SEARCH = {"explainer": "search", "aim": "minimal", "judges": "none"}
 
 
@@ -74,12 +78,21 @@ def created(api) -> dict[str, str]:
         json={"graph": api.graph(), "metadata": METADATA},
         headers={"Prefer": "wait=0"},
     ).json()
+    ids = [api.evaluation(**inputs, metadata=METADATA), api.evaluation(**inputs)]
+    for id_ in ids:
+        api.finish_evaluation(id_)
+    comparison = client.post(
+        "/v1/comparisons",
+        json={"baseline": ids[0], "candidate": ids[1], "metadata": METADATA},
+    ).json()
     return {
         "gnns": gnn["id"],
         "datasets": dataset["id"],
         "denoisers": denoiser["id"],
         "explanations": explanation["id"],
         "jobs": prediction["job"]["id"],
+        "evaluations": ids[0],
+        "comparisons": comparison["id"],
     }
 
 
@@ -89,8 +102,10 @@ def test_every_resource_keeps_and_shows_what_its_caller_noted(api, created):
         page = api.client.get(f"/v1/{noun}?metadata.team=risk").json()["items"]
         assert [item["metadata"] for item in page if item["id"] == id_] == [METADATA]
     jobs_by_kind = {item["kind"]: item for item in api.client.get("/v1/jobs").json()["items"]}
-    assert {kind: job["metadata"] for kind, job in jobs_by_kind.items()} == dict.fromkeys(
-        ["probe", "train", "counterfactual", "predict"], METADATA
+    shown = {kind: job["metadata"] for kind, job in jobs_by_kind.items()}
+    assert shown.pop("evaluation_shard") == {}  # the job of the evaluation has it
+    assert shown == dict.fromkeys(
+        ["probe", "train", "counterfactual", "predict", "evaluation", "comparison"], METADATA
     )
 
 
@@ -145,7 +160,9 @@ def test_keys_are_short_words(api, key):
     assert "A-Za-z0-9_.-" in api.client.post("/v1/datasets", json=body).text
 
 
-@pytest.mark.parametrize("noun", ["gnns", "datasets", "denoisers", "explanations"])
+@pytest.mark.parametrize(
+    "noun", ["gnns", "datasets", "denoisers", "explanations", "evaluations", "comparisons"]
+)
 def test_patch_merges_and_null_removes(api, created, noun):
     id_ = created[noun]
     changes = {"metadata": {"team": "fraud", "run": None, "new": True}}
@@ -288,7 +305,7 @@ def test_lists_are_filtered_by_time(api):
             assert {item["id"] for item in answer["items"]} == found
             answer = api.client.get(f"/v1/{noun}", params={"created_before": asked}).json()
             assert {item["id"] for item in answer["items"]} == set(ids) - found
-    for noun in ("gnns", "datasets", "denoisers", "jobs", "keys", "webhooks", "webhook-deliveries"):
+    for noun in (*PATHS.values(), "keys", "webhooks", "webhook-deliveries"):
         assert listed(api, noun, "created_before=2020-01-01T00:00:00Z") == []
 
 
@@ -328,13 +345,32 @@ def test_other_lists_filter_by_state(api):
     assert listed(api, "denoisers", "state=ready") == []
 
 
+def test_evaluations_are_found_by_the_state_that_they_show(api, created):
+    """The evaluation whose first shard runs has a queued job, and shows that it runs."""
+    evaluated, compared = created["evaluations"], created["comparisons"]
+    gnn, dataset = api.gnn(), api.dataset()
+    running, queued = (api.evaluation(gnn=gnn, dataset=dataset) for _ in range(2))
+    with api.store.database.reading() as session:
+        [shard] = evaluations.shards(session, running, "default")
+    api.claim(shard.job_id)
+    for id_, state in {evaluated: "succeeded", running: "running", queued: "queued"}.items():
+        assert get(api, id_)["state"] == state
+        for asked in ("succeeded", "running", "queued", "failed"):
+            assert (id_ in listed(api, "evaluations", f"state={asked}")) == (asked == state)
+    assert listed(api, "comparisons", "state=queued") == [compared]
+    api.client.post(get(api, compared)["links"]["job"] + "/cancel")
+    assert listed(api, "comparisons", "state=canceled") == [compared]
+    assert listed(api, "comparisons", "state=queued") == []
+
+
 def test_deleted_resources_leave_no_metadata(api, created):
     assert entries(api) > 0
     with api.store.database.transaction() as session:
         for job in jobs.page(session, tenant="default", state=JobState.QUEUED).items:
             jobs.cancel(session, job.id, "default")
         assert TrainingQueue.read(session) is not None
-    for noun in ("explanations", "jobs", "denoisers", "gnns", "datasets"):
+    others = ("explanations", "jobs", "denoisers", "gnns", "datasets")
+    for noun in ("comparisons", "evaluations", *others):
         answer = api.client.delete(path(created[noun]))
         assert answer.status_code == 204, answer.text
     assert entries(api) == 0

@@ -229,6 +229,12 @@ def requests(api: Any) -> dict[str, Callable[[], Any]]:
         "delete_evaluation": lambda: client.delete(f"/v1/evaluations/{evaluated(api)}"),
         "create_comparison": lambda: client.post("/v1/comparisons", json=two_evaluated(api)),
         "delete_comparison": lambda: client.delete(f"/v1/comparisons/{canceled_comparison(api)}"),
+        "change_evaluation": lambda: client.patch(
+            f"/v1/evaluations/{api.evaluation()}", json={"metadata": {"a": 1}}
+        ),
+        "change_comparison": lambda: client.patch(
+            f"/v1/comparisons/{canceled_comparison(api)}", json={"metadata": {"a": 1}}
+        ),
         "create_webhook": lambda: client.post("/v1/webhooks", json={"url": HOOK}),
         "change_explanation": lambda: client.patch(
             f"/v1/explanations/{explanation(api)['id']}", json={"metadata": {"a": 1}}
