@@ -28,6 +28,7 @@ from service.schemas import (
     ResourceId,
     Seed,
 )
+from store.catalogue.evaluations.evaluations import Standing
 from store.database.clock import timestamp
 from store.database.tables import Comparison, Evaluation, Job
 from store.jobs import TrainingQueue
@@ -220,8 +221,7 @@ class ComparisonResource(ComparisonSummary):
 def evaluation_summary(
     evaluation: Evaluation,
     job: Job,
-    state: JobState,
-    explained_count: int,
+    standing: Standing,
     queue: TrainingQueue | None = None,
 ) -> EvaluationSummary:
     at = f"/v1/evaluations/{evaluation.id}"
@@ -233,8 +233,8 @@ def evaluation_summary(
         denoiser=evaluation.denoiser_id,
         explainers=evaluation.explainers,
         instance_count=evaluation.instance_count,
-        explained_count=explained_count,
-        state=state,
+        explained_count=standing.explained_count,
+        state=standing.state,
         summary=evaluation.summary,
         metadata=evaluation.caller_metadata or {},
         job=job_resource(job, queue or TrainingQueue()),

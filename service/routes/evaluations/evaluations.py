@@ -156,11 +156,10 @@ def list_evaluations(
             )
         )
         job_of = jobs.get_all(session, [row.job_id for row in rows.items], tenant)
-        states = evaluations.states_of(session, rows.items)
-        counts = evaluations.explained_counts(session, rows.items)
+        standings = evaluations.standings(session, rows.items)
     page = converted_page(
         rows,
-        lambda row: evaluation_summary(row, job_of[row.job_id], states[row.id], counts[row.id]),
+        lambda row: evaluation_summary(row, job_of[row.job_id], standings[row.id]),
     )
     return page_response(request, page, query.link_parameters())
 
@@ -251,7 +250,6 @@ def _summary(session: Session, row: Evaluation) -> EvaluationSummary:
     return evaluation_summary(
         row,
         jobs.get(session, row.job_id, row.tenant_id),
-        evaluations.states_of(session, [row])[row.id],
-        evaluations.explained_counts(session, [row])[row.id],
+        evaluations.standings(session, [row])[row.id],
         jobs.TrainingQueue.read(session),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 from sqlalchemy.orm import Session, aliased
@@ -209,35 +210,36 @@ def finish(
     audit_entries.note(session, action)
 
 
-def states_of(session: Session, several: Sequence[Evaluation]) -> dict[str, JobState]:
+class Standing(NamedTuple):
+    state: JobState
+    explained_count: int  # instances whose rows are stored
+
+
+def standings(session: Session, several: Sequence[Evaluation]) -> dict[str, Standing]:
     """By id. An evaluation runs from the start of its first shard on."""
+    explained = (
+        select(func.coalesce(func.sum(EvaluationShard.count), 0))
+        .where(
+            EvaluationShard.evaluation_id == Evaluation.id,
+            EvaluationShard.rows_digest.is_not(None),
+        )
+        .scalar_subquery()
+    )
     query = (
-        select(Evaluation.id, Job.state, _has_started())
+        select(Evaluation.id, Job.state, _has_started(), explained)
         .join(Job, Job.id == Evaluation.job_id)
         .where(Evaluation.id.in_([evaluation.id for evaluation in several]))
     )
     return {
-        id_: JobState.RUNNING if state is JobState.QUEUED and has_started else state
-        for id_, state, has_started in session.execute(query)
+        id_: Standing(
+            JobState.RUNNING if state is JobState.QUEUED and has_started else state, int(count)
+        )
+        for id_, state, has_started, count in session.execute(query)
     }
 
 
-def explained_counts(session: Session, several: Sequence[Evaluation]) -> dict[str, int]:
-    """By id: the instances whose rows are stored."""
-    query = (
-        select(EvaluationShard.evaluation_id, func.sum(EvaluationShard.count))
-        .where(
-            EvaluationShard.evaluation_id.in_([evaluation.id for evaluation in several]),
-            EvaluationShard.rows_digest.is_not(None),
-        )
-        .group_by(EvaluationShard.evaluation_id)
-    )
-    counts = {id_: int(count) for id_, count in session.execute(query)}
-    return {evaluation.id: counts.get(evaluation.id, 0) for evaluation in several}
-
-
 def _in_state(query: Select[Evaluation], state: JobState) -> Select[Evaluation]:
-    """Those that `states_of` shows in this state."""
+    """Those that `standings` shows in this state."""
     query = query.join(Job, Job.id == Evaluation.job_id)
     if state is JobState.QUEUED:
         return query.where(Job.state == state, ~_has_started())

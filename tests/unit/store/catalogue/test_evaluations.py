@@ -71,7 +71,7 @@ def test_shards_cover_all_instances_once_and_the_last_releases_the_job(database:
         rows = evaluations.shards(session, evaluation, TENANT)
         assert [(row.first, row.count) for row in rows] == [(0, 2), (2, 2), (4, 1)]
         row = evaluations.get(session, evaluation, TENANT)
-        assert evaluations.states_of(session, [row]) == {evaluation: JobState.QUEUED}
+        assert evaluations.standings(session, [row]) == {evaluation: (JobState.QUEUED, 0)}
     first, second, last = shard_jobs(database, evaluation)
     run_shard(database, second)
     job = job_of(database, evaluation)
@@ -82,7 +82,7 @@ def test_shards_cover_all_instances_once_and_the_last_releases_the_job(database:
     with database.transaction() as session:
         assert jobs.claim(session, job.id, "worker", 60) is None
         row = evaluations.get(session, evaluation, TENANT)
-        assert evaluations.states_of(session, [row]) == {evaluation: JobState.RUNNING}
+        assert evaluations.standings(session, [row]) == {evaluation: (JobState.RUNNING, 2)}
     run_shard(database, first)
     run_shard(database, last)
     job = job_of(database, evaluation)
