@@ -138,10 +138,13 @@ def walk_through_evaluations(shell: Shell) -> None:
     )
     assert shell.json(f"{asked} --dry-run")["instances"] == 12
     assert "12 instances" in shell.run(f"{asked} --dry-run")
-    made = shell.json(f"{asked} --explainer search --explainer greedy")
+    made = shell.json(f"{asked} --explainer search --explainer greedy --metadata team=risk")
     evaluation = made["id"]
     assert [one["explainer"] for one in made["result"]["explainers"]] == ["search", "greedy"]
-    assert [item["id"] for item in shell.json("evaluations list --gnn chains")] == [evaluation]
+    for filters in ("--gnn chains", "--metadata team=risk --state succeeded"):
+        assert [item["id"] for item in shell.json(f"evaluations list {filters}")] == [evaluation]
+    assert shell.json("evaluations list --metadata team=fraud") == []
+    assert shell.json(f"metadata {evaluation} team= run=7") == {"run": 7}
     assert "CF-ACC AUC" in shell.run(f"evaluations show {evaluation}")
     assert shell.json(f"evaluations watch {evaluation}")["result"] == made["result"]
     assert len(shell.json(f"evaluations rows {evaluation} --explainer greedy --limit 50")) == 12
@@ -152,8 +155,12 @@ def walk_through_evaluations(shell: Shell) -> None:
     shell.run(f"evaluations save {evaluation} rows.xlsx", code=1)
 
     compared = f"comparisons create {evaluation} {evaluation} --explainer search"
-    comparison = shell.json(f"{compared} --candidate-explainer greedy")["id"]
-    assert [item["id"] for item in shell.json("comparisons list")] == [comparison]
+    asked = f"{compared} --candidate-explainer greedy --metadata team=risk"
+    comparison = shell.json(asked)["id"]
+    for filters in ("", "--metadata team=risk --state succeeded"):
+        assert [item["id"] for item in shell.json(f"comparisons list {filters}")] == [comparison]
+    assert shell.json(f"metadata {comparison} team=fraud") == {"team": "fraud"}
+    assert shell.json("comparisons list --metadata team=risk") == []
     assert "12 instances" in shell.run(f"comparisons show {comparison}")
     shell.run(compared, code=4)  # nothing differs
 
