@@ -36,6 +36,7 @@ _HANDLERS: Mapping[JobKind, Any] = {JobKind.WITNESSES: partial(handle_witnesses,
 _ANSWERS = {JobKind.COUNTERFACTUAL, JobKind.CLASS, JobKind.PROVISIONAL}
 _SEARCH = {"explainer": "search", "aim": "minimal", "judges": "none"}
 _MINIMAL = {"aim": "minimal", "judges": "none"}
+_GLOBAL = {"kind": "global", "source_class": 0, "preset": "fast", "count": 2, "theta": 0.2}
 
 
 class Scenario(NamedTuple):
@@ -107,6 +108,8 @@ class ReplayWorld:
         yield Scenario("a class", of_class, both)
         yield Scenario("a class in little time", {**of_class, "time_budget": 0.02, "steps": 50})
         yield Scenario("a class as in the paper", {**of_class, **paper})
+        yield Scenario("global counterfactuals", _GLOBAL)
+        yield Scenario("global counterfactuals in little time", {**_GLOBAL, "time_budget": 0.02})
 
     def of_readers(self) -> Iterator[Scenario]:
         """Molecules, and graphs whose edges have attributes."""
@@ -121,6 +124,7 @@ class ReplayWorld:
                 json={"name": "drugs", "gnn": atoms, "graphs": reading_gnns.MOLECULES},
             ),
         }
+        yield Scenario("global counterfactuals of molecules", {**molecules, **_GLOBAL})
         fluorinated = {"graph": {"smiles": "FC(F)(F)C(F)F"}, **_SEARCH}
         yield Scenario("a molecule", {**molecules, **fluorinated})
         yield Scenario(
@@ -134,8 +138,9 @@ class ReplayWorld:
         edges = {
             "gnn": strong,
             "dataset": self._created("/v1/datasets", json={"name": "strong", "graphs": graphs}),
-            "graph": reading_gnns.strong_ring(5, 2),
         }
+        yield Scenario("global counterfactuals, edge attributes", {**edges, **_GLOBAL})
+        edges["graph"] = reading_gnns.strong_ring(5, 2)
         yield Scenario("edge attributes", {**edges, **_SEARCH})
         yield Scenario(
             "edge attributes, with a denoiser", {**edges, **_MINIMAL, "denoiser": _DENOISER}

@@ -355,3 +355,22 @@ def test_bond_types_are_edge_attributes_and_added_bonds_are_single(flow: ApiFlow
     other = {"gnn": flow.gnn, "graph": {**bare, "edge_attr": [[1, 0]]}}
     warnings = flow.explain(**other)["result"]["warnings"]
     assert any("edge_attr" in text and "left out" in text for text in warnings)
+
+
+def test_global_counterfactuals_of_molecules_are_molecules(flow: ApiFlow) -> None:
+    chains = ["CCCCCO", "OCCCCO", "CCCCCF", "CCCCCCO", "CCCCCCC"]
+    dataset = flow.create_dataset([{"smiles": text} for text in chains], gnn="bonds", name="chains")
+    body = {"kind": "global", "gnn": flow.gnn, "dataset": dataset["id"], "source_class": 0}
+    answer = flow.client.post("/v1/explanations", json={**body, "count": 2, "theta": 0.2})
+    assert answer.status_code == 202, answer.text
+    flow.work()
+    at = answer.headers["location"]
+    result = flow.client.get(at).json()["result"]
+    assert result["counterfactuals"], result["reason"]
+    assert {row["name"] for row in result["node_types"]} <= {*FEATURISER["atoms"], "other"}
+    for one in result["counterfactuals"]:
+        elements = [atom["element"] for atom in one["molecule"]["atoms"]]
+        names = {row["type"]: row["name"] for row in result["node_types"]}
+        assert elements == [names[kind] for kind in one["node_types"]]
+    drawn = flow.client.get(f"{at}?format=svg").text
+    assert drawn.count('<g class="molecule"') == len(result["counterfactuals"])
