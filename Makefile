@@ -16,12 +16,12 @@ $(SERVE_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"d4explain needs Python 3.11 or newer; $(PYTHON) is {sys.version.split()[0]} (set PYTHON=…)")'
 	@echo 'Installing the service into $(VENV); PyTorch is the largest download.'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) '.[embedded,molecules]'
+	$(PIP_INSTALL) '.[embedded,molecules,pdf]'
 	@touch $@
 
 $(DEV_STAMP): $(SERVE_STAMP)
 	@echo 'Installing the tools for tests, checks and benchmarks into $(VENV).'
-	$(PIP_INSTALL) '.[embedded,molecules,postgres,s3,parquet,otel,bench,dev]'
+	$(PIP_INSTALL) '.[embedded,molecules,pdf,postgres,s3,parquet,otel,bench,dev]'
 	@touch $@
 
 # The MLflow server that tests/integration/test_mlflow.py starts; it needs other versions than the service.

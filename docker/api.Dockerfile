@@ -3,7 +3,7 @@ FROM python:3.11-slim-bookworm AS dependencies
 WORKDIR /src
 COPY pyproject.toml constraints.txt docker/requirements.py ./
 RUN python -m venv /opt/d4explain \
-    && python requirements.py server postgres s3 molecules otel > requirements.txt \
+    && python requirements.py server postgres s3 molecules pdf otel > requirements.txt \
     && /opt/d4explain/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt
 
 FROM python:3.11-slim-bookworm

@@ -44,7 +44,8 @@ from service.routes import (
 )
 from service.routes.access import keys, links, sessions
 from service.routes.data_life import holds, metadata, tenant_policies
-from service.routes.evaluations import comparisons, evaluations, rows
+from service.routes.evaluations import comparisons, evaluations, rows, signed_results
+from service.routes.evaluations import reports as evaluation_reports
 from service.routes.integrations import kserve, trustyai
 from service.routes.receipts import audit_log, receipts, replays
 from service.signer import Signer
@@ -75,6 +76,8 @@ ROUTERS = [
         denoisers,
         evaluations,
         rows,
+        evaluation_reports,
+        signed_results,
         comparisons,
         jobs,
         webhooks,

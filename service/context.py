@@ -50,6 +50,8 @@ class Context:
     # Results are hashed before they are sent, which is slow for large ones.
     result_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
     drawings: Drawings = field(default_factory=Drawings)
+    # An audit report takes seconds of Python; more at once would slow all other requests.
+    report_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
 
     def close(self) -> None:
         """Stops the reading processes."""

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from d4explain.contracts.evaluations.gate_results import GateResult
 from d4explain.contracts.job_states import Stage
 from d4explain.contracts.receipts import envelopes
 from d4explain.contracts.receipts.audit_chain import ChainEnd
@@ -38,6 +39,10 @@ class Signer:
         }
         name = f"{explanation}/answers/{stage}"
         return self._signed(envelopes.RECEIPT, name, sha256, predicate)
+
+    def test_result(self, gnn: str, sha256: str, found: GateResult) -> Envelope:
+        """What a gate found about a GNN, whose spec and weights have this SHA-256."""
+        return self._signed(envelopes.TEST_RESULT, gnn, sha256, found.model_dump(mode="json"))
 
     def audit_head(self, head: ChainEnd, at: str) -> Envelope:
         predicate = {"tenant": head.tenant, "position": head.position, "at": at}

@@ -57,8 +57,9 @@ def draw_probabilities(chosen: ChosenGraph, names: GnnNames, top: float) -> Iter
         yield text_element(_BAR_LEFT + _BAR_LENGTH + 10, y + 12, numbers, "muted", 12)
 
 
-def draw_legend(chosen: ChosenGraph, types: NodeTypes, top: float) -> Iterator[str]:
-    left = _LEGEND_LEFT
+def draw_legend(
+    chosen: ChosenGraph, types: NodeTypes, top: float, left: float = _LEGEND_LEFT
+) -> Iterator[str]:
     yield text_element(left, top, "Edges", "ink", 13, weight=650)
     pairs = edge_pairs(chosen)
     owner = "pattern" if chosen.coverage is None else "graph"

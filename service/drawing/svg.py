@@ -19,8 +19,9 @@ from store.molecules import MoleculeError
 # RDKit blocks other threads while it computes coordinates: for 400 atoms, seconds.
 MAX_ATOMS = 150
 _UNNAMED = GnnNames()
+_PICTURE_WIDTH = WIDTH + 190  # with the legend at the right
 
-STYLE = """
+_LIGHT_STYLE = """
 text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif}
 .bg{fill:#ffffff}.ink{fill:#1f2328}.muted{fill:#59636e}.line{stroke:#d1d9e0}
 .kept{stroke:#a3adb8;stroke-width:1.6}.added{stroke:#1a7f37;stroke-width:3.2}
@@ -31,7 +32,8 @@ text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Noto S
 .k0{fill:#6ea8dc}.k1{fill:#e8b04b}.k2{fill:#a58bd8}.k3{fill:#5fb7ae}.k4{fill:#d98ab3}.k5{fill:#a8a090}
 .inside{fill:#10222f;font-weight:600}.beside{fill:#1f2328;stroke:#ffffff;stroke-width:3;paint-order:stroke}
 .track{fill:#eff2f5}.before{fill:#a3adb8}.after{fill:#0969da}.gain{fill:#1a7f37}.loss{fill:#cf222e}
-@media (prefers-color-scheme:dark){
+"""
+_DARK_STYLE = """@media (prefers-color-scheme:dark){
 .bg{fill:#0d1117}.ink{fill:#e6edf3}.muted{fill:#9198a1}.line{stroke:#30363d}
 .kept{stroke:#656c76}.added{stroke:#3fb950}.removed{stroke:#f85149}
 .node{stroke:#0d1117}.touched{stroke:#f0f6fc}.ring{stroke:#ab7df8}
@@ -40,6 +42,7 @@ text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'Noto S
 .track{fill:#21262d}.before{fill:#656c76}.after{fill:#4493f8}.gain{fill:#3fb950}.loss{fill:#f85149}
 }
 """
+STYLE = _LIGHT_STYLE + _DARK_STYLE
 
 
 def to_svg(
@@ -76,6 +79,25 @@ def to_svg(
         f'x2="{right}" y2="{footer_top:.0f}"/>',
         *draw_probabilities(chosen, names, footer_top + 30),
         *draw_legend(chosen, types, footer_top + 30),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def edits_picture(chosen: ChosenGraph, names: GnnNames = _UNNAMED) -> str:
+    """The graph with its edits and a legend, without titles; light, for printed pages."""
+    molecule = _draw_molecule(chosen)
+    types = node_types(chosen.graph.nodes, names) if molecule is None else NodeTypes()
+    picture, picture_height = molecule or draw_graph(chosen, types, lambda: None)
+    legend = 22 * (5 + len(types.entries)) + 12
+    top, height = HEADER_HEIGHT, max(picture_height, legend)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_PICTURE_WIDTH}" '
+        f'height="{height:.0f}" viewBox="0 {top} {_PICTURE_WIDTH} {height:.0f}" role="img">',
+        f"<title>{escaped(_description(chosen))}</title>",
+        f"<style>{_LIGHT_STYLE}</style>",
+        *picture,
+        *draw_legend(chosen, types, top + 30, WIDTH + 16),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"

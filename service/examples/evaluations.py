@@ -294,3 +294,67 @@ WAITING_COMPARISON: Example = {
     "job": _comparison_job("queued"),
 }
 LISTED_COMPARISON: Example = {k: v for k, v in COMPARISON.items() if k != "result"}
+
+
+AUDIT_REPORT: Example = {
+    "evaluation": _ID,
+    "title": "Audit report of motifs@2",
+    "evaluated_at": CREATED,
+    "written_at": CREATED,
+    "result_sha256": SHA,
+    "summary": [
+        "The GNN gives 98 % (95 % interval 93 % to 100 %) of 40 graphs the label of the test set."
+    ],
+    "sections": [
+        {
+            "title": "Sign-off",
+            "blocks": [
+                {"kind": "paragraph", "text": "To be filled in by a person."},
+                {"kind": "sign_off", "fields": ["Name", "Role", "Date", "Signature"]},
+            ],
+        }
+    ],
+    "figures": [
+        {
+            "figure": "accuracy",
+            "meaning": "share of graphs to which the GNN gives the label of the test set",
+            "explainer": None,
+            "slice": None,
+            "value": 0.975,
+            "low": 0.925,
+            "high": 1.0,
+            "count": 40,
+            "note": "",
+        }
+    ],
+}
+AUDIT_CSV = "figure,meaning,explainer,slice,value,low,high,count,note\r\naccuracy,…,,,0.975,…\r\n"
+MODEL_CARD: Example = {
+    "bomFormat": "CycloneDX",
+    "specVersion": "1.6",
+    "version": 1,
+    "components": [
+        {
+            "type": "machine-learning-model",
+            "name": "motifs",
+            "modelCard": {
+                "quantitativeAnalysis": {
+                    "performanceMetrics": [
+                        {
+                            "type": "accuracy",
+                            "value": "0.975",
+                            "slice": "n = 40",
+                            "confidenceInterval": {"lowerBound": "0.925", "upperBound": "1.0"},
+                        }
+                    ]
+                }
+            },
+        }
+    ],
+}
+GATE_IN: Example = {
+    "threshold": [
+        {"figure": "accuracy", "min": 0.9, "bound": "low"},
+        {"figure": "brittle_share", "explainer": "search", "max": 0.8},
+    ]
+}

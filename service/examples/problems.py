@@ -73,6 +73,12 @@ _PROBLEMS: dict[HTTPStatus, tuple[str, str, list[dict[str, str]]]] = {
         "Internal error; see the service's log.",
         [],
     ),
+    HTTPStatus.NOT_IMPLEMENTED: (
+        "not-installed",
+        "PDF reports need fpdf2, which is not installed here: pip install 'd4explain[pdf]'. "
+        "format=html gives the same report.",
+        [],
+    ),
     HTTPStatus.SERVICE_UNAVAILABLE: (
         "overloaded",
         "The service already has 256 requests, its limit; try again in a moment.",

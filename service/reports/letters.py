@@ -54,7 +54,12 @@ def sentence(text: str | None) -> str:
     """A reason of a result as a sentence."""
     if not text:
         return ""
-    return f"{text[0].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "?")) else ".")
+    return capitalised(text) + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def capitalised(text: str) -> str:
+    """Only the first letter: names of node types, such as C and Cl, stay as they are."""
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def edit_list(edits: Sequence[Edit]) -> str:
@@ -75,7 +80,7 @@ def _change(counterfactual: Counterfactual | None, names: GnnNames, reason: str 
     if counterfactual is None:
         return f"No change was found that alters this answer. {sentence(reason)}".strip()
     said = spoken(counterfactual.prediction, names)
-    return f"{edit_list(counterfactual.edits).capitalize()}, it would have said {said}."
+    return f"{capitalised(edit_list(counterfactual.edits))}, it would have said {said}."
 
 
 def _agreement(counterfactual: Counterfactual | None) -> str:

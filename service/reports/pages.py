@@ -46,14 +46,14 @@ class Heading:
     created_at: str
 
 
-_TEMPLATES = Environment(
+TEMPLATES = Environment(
     loader=PackageLoader("service.reports"),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.globals["sentence"] = sentence
+TEMPLATES.globals["sentence"] = sentence
 
 
 def page(
@@ -73,7 +73,7 @@ def page(
         return _global_page(kind, result, heading, names)
     reported = reported_answer(result, graph, alternative)
     drawing = to_svg(chosen_graph(result, graph, _drawn_alternative(reported)), names)
-    return _TEMPLATES.get_template(f"{kind}.html").render(
+    return TEMPLATES.get_template(f"{kind}.html").render(
         heading=heading,
         reported=reported,
         letter=letter(reported, names),
@@ -94,7 +94,7 @@ def _class_page(
     if kind is PageKind.EMBED:
         check_index("graph", pattern, len(reported.examples) or 1, "patterns")
         positions = positions[pattern : pattern + 1]
-    return _TEMPLATES.get_template(f"class_{kind}.html").render(
+    return TEMPLATES.get_template(f"class_{kind}.html").render(
         heading=heading,
         reported=reported,
         class_name=names.class_name(reported.target_class) or f"class {reported.target_class}",
@@ -110,7 +110,7 @@ def _global_page(kind: PageKind, result: bytes, heading: Heading, names: GnnName
     """Both have all counterfactuals in one drawing; a report has the figures as well."""
     reported = GlobalResult.model_validate_json(result)
     drawing = global_svg(result, names, lambda: None) if reported.counterfactuals else ""
-    return _TEMPLATES.get_template(f"global_{kind}.html").render(
+    return TEMPLATES.get_template(f"global_{kind}.html").render(
         heading=heading,
         reported=reported,
         source=names.class_name(reported.source_class) or f"class {reported.source_class}",
@@ -125,7 +125,7 @@ def _pattern_svg(result: bytes, position: int, names: GnnNames) -> str:
 
 
 def error_page(title: str, detail: str) -> str:
-    return _TEMPLATES.get_template("embed_error.html").render(title=title, detail=detail)
+    return TEMPLATES.get_template("embed_error.html").render(title=title, detail=detail)
 
 
 def letter_document(result: bytes, graph: int, alternative: int, names: GnnNames) -> Letter:

@@ -32,6 +32,13 @@ def read_file(path: Path) -> bytes:
         raise CommandError(f"{path} cannot be read: {error.strerror}") from error
 
 
+def read_text(path: Path) -> str:
+    try:
+        return read_file(path).decode()
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path} is not UTF-8 text") from error
+
+
 def write_file(path: Path, content: bytes) -> None:
     try:
         path.write_bytes(content)

@@ -15,10 +15,13 @@ from d4explain.client.operations.resource_paths import (
 from d4explain.client.options import ListFilters, Metadata, list_query
 from d4explain.client.transport.http_transport import HttpTransport
 from d4explain.client.transport.operation import Listing, Operation
+from d4explain.contracts.evaluations.gate import Gate
 from d4explain.contracts.evaluations.requests import Metric, Noise
 from d4explain.contracts.evaluations.rows import EvaluationRow
 from d4explain.contracts.job_states import JobState
 from d4explain.contracts.requests import Aim, Explainer, Preset
+
+ReportFormat = Literal["html", "pdf", "json", "csv", "cyclonedx"]
 
 
 class EvaluationOptions(TypedDict, total=False):
@@ -125,6 +128,40 @@ class EvaluationOperations:
         """All rows as a CSV or a Parquet file."""
         answer = await self._transport.send(
             "GET", f"/v1/evaluations/{evaluation_id}/rows", params={"format": format}
+        )
+        return answer.content
+
+    @Operation
+    async def evaluation_report(
+        self,
+        evaluation_id: str,
+        format: ReportFormat = "html",  # noqa: A002
+        *,
+        purpose: str | None = None,
+        comparison: str | None = None,
+    ) -> bytes:
+        """The audit report as a file; `purpose` says what the GNN is for."""
+        given = {"format": format, "purpose": purpose, "comparison": comparison}
+        answer = await self._transport.send(
+            "GET",
+            f"/v1/evaluations/{evaluation_id}/report",
+            params={name: value for name, value in given.items() if value is not None},
+        )
+        return answer.content
+
+    @Operation
+    async def evaluation_result(self, evaluation_id: str) -> bytes:
+        """The figures byte for byte, as signed test results name them."""
+        answer = await self._transport.send("GET", f"/v1/evaluations/{evaluation_id}/result")
+        return answer.content
+
+    @Operation
+    async def test_result(self, evaluation_id: str, gate: Gate) -> bytes:
+        """What a gate finds about an evaluation, signed by the deployment: a JSON envelope."""
+        answer = await self._transport.send(
+            "POST",
+            f"/v1/evaluations/{evaluation_id}/test-result",
+            json=gate.model_dump(mode="json"),
         )
         return answer.content
 

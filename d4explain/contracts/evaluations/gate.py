@@ -67,6 +67,7 @@ class Check(GatePart):
 
     passed: bool
     text: str  # one sentence
+    doubtful: bool = False  # it passed, but the interval of the figure reaches beyond the limit
 
 
 def parse_gate(text: str) -> Gate:
@@ -133,15 +134,28 @@ def _check_threshold(threshold: Threshold, result: EvaluationResult) -> list[Che
     checks = []
     if threshold.min is not None:
         passed = value >= threshold.min
-        sign = "≥" if passed else "<"
-        text = f"{name}{end} {value:.4g} {sign} min {threshold.min:g}"
-        checks.append(Check(passed=passed, text=text))
+        text = f"{name}{end} {value:.4g} {'≥' if passed else '<'} min {threshold.min:g}"
+        low = _end(threshold, result, "low")
+        checks.append(_checked(text, passed, doubtful=low is not None and low < threshold.min))
     if threshold.max is not None:
         passed = value <= threshold.max
-        sign = "≤" if passed else ">"
-        text = f"{name}{end} {value:.4g} {sign} max {threshold.max:g}"
-        checks.append(Check(passed=passed, text=text))
+        text = f"{name}{end} {value:.4g} {'≤' if passed else '>'} max {threshold.max:g}"
+        high = _end(threshold, result, "high")
+        checks.append(_checked(text, passed, doubtful=high is not None and high > threshold.max))
     return checks
+
+
+def _checked(text: str, passed: bool, *, doubtful: bool) -> Check:
+    if passed and doubtful:
+        return Check(passed=True, text=f"{text}, but its interval reaches beyond", doubtful=True)
+    return Check(passed=passed, text=text)
+
+
+def _end(threshold: Threshold, result: EvaluationResult, bound: Bound) -> float | None:
+    """An end of the interval; None if the threshold is about an end already."""
+    if threshold.bound != "value":
+        return None
+    return _figure(threshold.model_copy(update={"bound": bound}), result)[1]
 
 
 def _figure(threshold: Threshold, result: EvaluationResult) -> tuple[str, float | None]:

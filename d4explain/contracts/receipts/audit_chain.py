@@ -35,10 +35,10 @@ class ChainedEntry(ReceiptPart):
 
     def line(self) -> str:
         """The entry as one line of an export."""
-        return _canonical(self.model_dump())
+        return canonical(self.model_dump())
 
     def hashed(self, previous: str) -> str:
-        text = _canonical(self.model_dump(exclude={"chain_sha256"}))
+        text = canonical(self.model_dump(exclude={"chain_sha256"}))
         return hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
 
     def chained(self, previous: str) -> ChainedEntry:
@@ -96,5 +96,5 @@ def _entry(line: str, number: int) -> ChainedEntry:
     return entry
 
 
-def _canonical(document: object) -> str:
+def canonical(document: object) -> str:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from d4explain.contracts.receipts.receipt import ReceiptPart
 # The project owns no domain, so the types are URNs, as those of problems are; they name a version.
 RECEIPT = "urn:d4explain:receipt:v1"
 AUDIT_HEAD = "urn:d4explain:audit-head:v1"
+TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----\s*", re.DOTALL)
@@ -120,6 +122,15 @@ def opened(text: str | bytes, keys: Mapping[str, Ed25519PublicKey], kind: str) -
             f"it is a {said.predicateType[:_SHOWN]!r}; expected a {kind!r} of this version"
         )
     return said
+
+
+def unverified(text: bytes) -> dict[str, Any] | None:
+    """What an envelope claims to say, before its signature is checked; None if it is none."""
+    try:
+        said = json.loads(base64.b64decode(json.loads(text)["payload"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+    return said if isinstance(said, dict) else None
 
 
 def key_id(key: Ed25519PublicKey) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Mapping
@@ -14,9 +13,11 @@ from d4explain.contracts.receipts.audit_chain import BrokenChainError, ChainEnd,
 from d4explain.contracts.receipts.envelopes import (
     AUDIT_HEAD,
     RECEIPT,
+    TEST_RESULT,
     Statement,
     VerificationError,
     opened,
+    unverified,
 )
 
 Keys = Mapping[str, Ed25519PublicKey]
@@ -69,11 +70,13 @@ def is_audit_log(content: bytes) -> bool:
     first = content.split(b"\n", 1)[0]
     if b'"chain_sha256"' in first:
         return True
-    try:  # a log without entries is its signed end alone
-        payload = base64.b64decode(json.loads(first)["payload"])
-        return bool(json.loads(payload)["predicateType"] == AUDIT_HEAD)
-    except (ValueError, KeyError, TypeError):
-        return False
+    # A log without entries is its signed end alone.
+    return (unverified(first) or {}).get("predicateType") == AUDIT_HEAD
+
+
+def is_test_result(content: bytes) -> bool:
+    """Whether a file looks like the signed result of a gate rather than a receipt."""
+    return (unverified(content) or {}).get("predicateType") == TEST_RESULT
 
 
 def _require_earlier(lines: list[str], head: ChainEnd, earlier: ChainEnd) -> None:

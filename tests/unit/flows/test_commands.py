@@ -153,6 +153,16 @@ def walk_through_evaluations(shell: Shell) -> None:
     assert len(Path("rows.csv").read_text().splitlines()) == 25
     assert Path("rows.parquet").read_bytes()[:4] == b"PAR1"
     shell.run(f"evaluations save {evaluation} rows.xlsx", code=1)
+    report = f"evaluations report {evaluation} --purpose 'to rank chains' --out"
+    shell.run(f"{report} report.html")
+    assert "to rank chains (Stated by whoever asked for this report" in Path(
+        "report.html"
+    ).read_text(encoding="utf-8")
+    assert shell.json(f"{report} report.csv") == {"saved": "report.csv"}
+    assert Path("report.csv").read_text(encoding="utf-8").startswith("figure,meaning,explainer")
+    shell.run(f"{report} card.cdx.json")
+    assert json.loads(Path("card.cdx.json").read_text(encoding="utf-8"))["bomFormat"] == "CycloneDX"
+    shell.run(f"{report} report.docx", code=1)
 
     compared = f"comparisons create {evaluation} {evaluation} --explainer search"
     asked = f"{compared} --candidate-explainer greedy --metadata team=risk"
@@ -171,6 +181,19 @@ def walk_through_evaluations(shell: Shell) -> None:
     assert "FAILED  validity of search" in shell.run(
         f"gate strict.toml --evaluation {evaluation}", code=8
     )
+    test_result = f"evaluations test-result {evaluation}"
+    shell.run(f"evaluations result {evaluation} figures.json")
+    assert shell.json(f"{test_result} loose.toml loose.json")["result"] == "PASSED"
+    assert "FAILED" in shell.run(f"{test_result} strict.toml strict.json", code=8)
+    Path("test-keys.pem").write_text(shell.run("signing-keys"))
+    checked = "--result figures.json --key test-keys.pem"
+    assert "PASSED, 0 of 1 checks failed; the figures give the same" in shell.run(
+        f"verify loose.json {checked}"
+    )
+    assert "FAILED, 1 of 1 checks failed" in shell.run(f"verify strict.json {checked}")
+    Path("figures.json").write_bytes(Path("figures.json").read_bytes() + b" ")
+    assert "does not fit" in shell.run(f"verify loose.json {checked}", code=7)
+
     Path("both.toml").write_text(f'{threshold}min = 0.0\n[comparison]\nnoise = "instances"\n')
     assert "the gate passed" in shell.run(
         f"gate both.toml --evaluation {evaluation} --comparison {comparison}"

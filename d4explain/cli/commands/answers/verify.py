@@ -10,8 +10,10 @@ from d4explain.cli.input.files import read_file
 from d4explain.cli.options import Json
 from d4explain.cli.output.terminal import print_json, print_line
 from d4explain.contracts.receipts.envelopes import VerificationError, public_keys
+from d4explain.contracts.receipts.gate_verification import verify_test_result
 from d4explain.contracts.receipts.verification import (
     is_audit_log,
+    is_test_result,
     verify_audit_log,
     verify_receipt,
 )
@@ -20,7 +22,11 @@ from d4explain.errors import CommandError
 
 def verify(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A receipt, or an export of the audit log.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A receipt, a test result, or an export of the audit log.",
+        ),
     ],
     key: Annotated[
         list[Path],
@@ -28,14 +34,14 @@ def verify(
     ],
     *,
     result: Annotated[
-        Path | None, typer.Option(help="The answer that the receipt is about, byte for byte.")
+        Path | None, typer.Option(help="The answer or figures that it is about, byte for byte.")
     ] = None,
     head: Annotated[
         Path | None, typer.Option(help="An end of the audit log that was signed earlier.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check a receipt, an answer or an audit log offline; exit code 7 if something was changed."""
+    """Check a receipt, a test result or an audit log offline; exit code 7 if it was changed."""
     content = read_file(file)
     is_log = is_audit_log(content)
     if is_log and result is not None:
@@ -49,7 +55,12 @@ def verify(
     answer = None if result is None else read_file(result)
     earlier = None if head is None else read_file(head)
     try:
-        if is_log:
+        if is_test_result(content):
+            said, found = verify_test_result(content, keys, answer)
+            counts = f"{len(found.failedTests)} of {found.count} checks failed"
+            text = f"the test result of {said.name} is signed: {found.result}, {counts}"
+            text += "; the figures give the same" if answer else "; it was not checked again"
+        elif is_log:
             end = verify_audit_log(content, keys, earlier)
             text = f"the audit log of {end.tenant} is complete up to entry {end.position}"
         else:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from d4explain.cli.exit_codes import ExitCode
-from d4explain.cli.input.files import read_file
+from d4explain.cli.input.files import read_text
 from d4explain.cli.options import Json, Timeout, Url
 from d4explain.cli.output.progress_bars import JobProgressBars
 from d4explain.cli.output.terminal import messages, print_json, print_line
@@ -35,7 +35,7 @@ def gate(
     url: Url = None,
 ) -> None:
     """Check thresholds on an evaluation or comparison; exit code 8 if one is crossed."""
-    parsed = parse_gate(_text(file))
+    parsed = parse_gate(read_text(file))
     evaluation = evaluation or parsed.evaluation.id
     comparison = comparison or (parsed.comparison.id if parsed.comparison else None)
     checks = _checks(parsed, evaluation, comparison, timeout, url)
@@ -48,13 +48,6 @@ def gate(
         print_line(f"the gate {'failed' if crossed else 'passed'}: {len(crossed)} crossed")
     if crossed:
         raise typer.Exit(ExitCode.GATE)
-
-
-def _text(file: Path) -> str:
-    try:
-        return read_file(file).decode()
-    except UnicodeDecodeError as error:
-        raise CommandError(f"{file} is not UTF-8 text") from error
 
 
 def _checks(

@@ -102,3 +102,22 @@ def test_a_gate_for_retraining_refuses_a_comparison_without_it() -> None:
     checks = check_comparison(ComparisonGate(fail_if_worse=[]), without)
     assert [check.passed for check in checks] == [False]
     assert check_comparison(ComparisonGate(fail_if_worse=[], noise="instances"), without) == []
+
+
+@pytest.mark.parametrize(
+    ("toml", "doubtful"),
+    [
+        ('figure = "validity"\nmin = 0.9', True),  # 0.95, from 0.875
+        ('figure = "validity"\nmin = 0.87', False),
+        ('figure = "validity"\nmin = 0.9\nbound = "high"', False),  # about an end already
+        ('figure = "validity"\nmin = 0.96', False),  # it failed
+        ('figure = "edits"\nmax = 1.9', True),  # 1.7, up to 2.0
+        ('figure = "ceiling"\nmax = 0.9', False),  # no interval
+    ],
+)
+def test_a_figure_whose_interval_reaches_beyond_the_limit_is_doubtful(
+    toml: str, doubtful: bool
+) -> None:
+    [check] = check_thresholds(parse_gate(f"[[threshold]]\n{toml}").threshold, RESULT)
+    assert check.doubtful is doubtful
+    assert check.text.endswith("but its interval reaches beyond") is doubtful

@@ -53,6 +53,13 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
+def test_names_of_node_types_keep_their_case() -> None:
+    edit = {"action": "remove", "source": 0, "target": 1, "source_type": "C", "target_type": "Cl",
+            "plausibility": None, "proposed_by": "search"}  # fmt: skip
+    found = letter_document(result(edits=[edit]), 0, 0, NAMES)
+    assert found.change.startswith("Without the connection between 0 (C) and 1 (Cl), it would")
+
+
 def test_a_letter_says_what_was_decided_and_what_would_have_changed_it() -> None:
     found = letter_document(result(), 0, 0, NAMES)
     assert found.decision.startswith("The model said “house” (with")

@@ -187,6 +187,16 @@ ROWS: dict[str, Row] = {
     "PATCH /v1/comparisons/{comparison_id}": Row(
         lambda ids: f"/v1/comparisons/{ids.comparison}", lambda _: {"metadata": {"a": 1}}
     ),
+    "GET /v1/evaluations/{evaluation_id}/report": Row(
+        lambda ids: f"/v1/evaluations/{ids.evaluation}/report"
+    ),
+    "GET /v1/evaluations/{evaluation_id}/result": Row(
+        lambda ids: f"/v1/evaluations/{ids.evaluation}/result"
+    ),
+    "POST /v1/evaluations/{evaluation_id}/test-result": Row(
+        lambda ids: f"/v1/evaluations/{ids.evaluation}/test-result",
+        lambda _: {"threshold": [{"figure": "validity", "explainer": "search", "min": 0}]},
+    ),
     "DELETE /v1/evaluations/{evaluation_id}": Row(lambda ids: f"/v1/evaluations/{ids.evaluation}"),
     "GET /v1/comparisons": Row(lists=True, filters=("evaluation",)),
     "POST /v1/comparisons": Row(

@@ -226,6 +226,10 @@ def requests(api: Any) -> dict[str, Callable[[], Any]]:
                 "metrics": [],
             },
         ),
+        "sign_test_result": lambda: client.post(
+            f"/v1/evaluations/{evaluated(api)}/test-result",
+            json={"threshold": [{"figure": "accuracy", "min": 0}]},
+        ),
         "delete_evaluation": lambda: client.delete(f"/v1/evaluations/{evaluated(api)}"),
         "create_comparison": lambda: client.post("/v1/comparisons", json=two_evaluated(api)),
         "delete_comparison": lambda: client.delete(f"/v1/comparisons/{canceled_comparison(api)}"),

@@ -1,0 +1,1 @@
+"""The audit report of an evaluation: `report.py` writes its content, other modules the files."""
