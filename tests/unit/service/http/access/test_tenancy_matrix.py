@@ -23,6 +23,7 @@ from service.http.principals import OPEN_FOLDERS, OPEN_PATHS, scope_of
 from store.access import api_keys
 from store.access.api_keys import NewKey
 from store.catalogue import gnn_labels
+from store.catalogue.data_life.holds import Held
 from store.catalogue.evaluations import comparisons, evaluations
 from store.database.tables import Replay
 from store.database.tables.webhooks import WebhookDelivery
@@ -75,13 +76,14 @@ class Row:
     lists: bool = False  # instead of 404, a list without anything of the other tenant
     filters: tuple[str, ...] = ()  # query parameters of a list that name things
     more: tuple[Callable[[Ids], Document], ...] = field(default=())  # further bodies
+    more_paths: tuple[Callable[[Ids], str], ...] = field(default=())
 
     def requests(self, ids: Ids, mine: Ids) -> list[tuple[str, Document | None]]:
         """Each names one thing of `ids`; what else is needed belongs to `mine`."""
         del mine
-        path = self.path(ids) if self.path else ""
-        bodies = [self.body, *self.more] if self.body else [None]
-        return [(path, body(ids) if body else None) for body in bodies]
+        paths = [path(ids) for path in (self.path, *self.more_paths) if path] or [""]
+        bodies = [body(ids) for body in (self.body, *self.more) if body] or [None]
+        return [(path, body) for path in paths for body in bodies]
 
 
 def explanation_of(mine: Ids, **foreign: Any) -> Document:
@@ -98,6 +100,11 @@ def comparison_of(mine: Ids, **foreign: Any) -> Document:
     return {"baseline": mine.evaluation, "candidate": mine.evaluation, **foreign}
 
 
+def hold_of(kind: Held) -> Callable[[Ids], str]:
+    return lambda ids: f"/v1/{kind}s/{getattr(ids, kind)}/hold"
+
+
+OTHER_HOLDS = tuple(hold_of(kind) for kind in Held if kind is not Held.EXPLANATION)
 LIST = Row(lists=True)
 NAMES_NOTHING = Row()
 # Bodies get the foreign ids and, as `MINE`, those of the tenant that asks.
@@ -129,7 +136,10 @@ ROWS: dict[str, Row] = {
     "GET /v1/explanations/{explanation_id}/receipt": Row(
         lambda ids: f"/v1/explanations/{ids.explanation}/receipt"
     ),
-    "GET /v1/gnns/{gnn_id}": Row(lambda ids: f"/v1/gnns/{ids.gnn}"),
+    "GET /v1/gnns/{gnn_id}": Row(
+        lambda ids: f"/v1/gnns/{ids.gnn}",
+        more_paths=(lambda ids: f"/v1/gnns/{ids.gnn_name}",),
+    ),
     "PATCH /v1/gnns/{gnn_id}": Row(
         lambda ids: f"/v1/gnns/{ids.gnn}", lambda _: {"description": "mine now"}
     ),
@@ -179,7 +189,11 @@ ROWS: dict[str, Row] = {
     ),
     "GET /v1/evaluations/{evaluation_id}": Row(lambda ids: f"/v1/evaluations/{ids.evaluation}"),
     "GET /v1/evaluations/{evaluation_id}/rows": Row(
-        lambda ids: f"/v1/evaluations/{ids.evaluation}/rows"
+        lambda ids: f"/v1/evaluations/{ids.evaluation}/rows",
+        more_paths=(
+            lambda ids: f"/v1/evaluations/{ids.evaluation}/rows?format=csv",
+            lambda ids: f"/v1/evaluations/{ids.evaluation}/rows?format=parquet",
+        ),
     ),
     "PATCH /v1/evaluations/{evaluation_id}": Row(
         lambda ids: f"/v1/evaluations/{ids.evaluation}", lambda _: {"metadata": {"a": 1}}
@@ -274,15 +288,11 @@ ROWS: dict[str, Row] = {
     "DELETE /v1/denoisers/{denoiser_id}": Row(lambda ids: f"/v1/denoisers/{ids.denoiser}"),
     "DELETE /v1/jobs/{job_id}": Row(lambda ids: f"/v1/jobs/{ids.job}"),
     "GET /v1/holds": Row(lists=True),
-    "GET /v1/{noun}/{resource_id}/hold": Row(
-        lambda ids: f"/v1/explanations/{ids.explanation}/hold"
-    ),
+    "GET /v1/{noun}/{resource_id}/hold": Row(hold_of(Held.EXPLANATION), more_paths=OTHER_HOLDS),
     "PUT /v1/{noun}/{resource_id}/hold": Row(
-        lambda ids: f"/v1/explanations/{ids.explanation}/hold", lambda _: {"reason": "an audit"}
+        hold_of(Held.EXPLANATION), lambda _: {"reason": "an audit"}, more_paths=OTHER_HOLDS
     ),
-    "DELETE /v1/{noun}/{resource_id}/hold": Row(
-        lambda ids: f"/v1/explanations/{ids.explanation}/hold"
-    ),
+    "DELETE /v1/{noun}/{resource_id}/hold": Row(hold_of(Held.EXPLANATION), more_paths=OTHER_HOLDS),
     "GET /v1/jobs/{job_id}": Row(lambda ids: f"/v1/jobs/{ids.job}"),
     "GET /v1/jobs/{job_id}/events": Row(lambda ids: f"/v1/jobs/{ids.job}/events"),
     "POST /v1/jobs/{job_id}/cancel": Row(lambda ids: f"/v1/jobs/{ids.job}/cancel"),
@@ -492,7 +502,7 @@ def shape(answer: Any, ids: Ids) -> tuple[int, str, dict[str, str]]:
 )
 def test_a_tenant_reads_what_is_its_own(tenancy: Tenancy, operation: str, accepted: str) -> None:
     """Its artifacts are in a folder of their own."""
-    [(path, _)] = ROWS[operation].requests(tenancy.my_ids, tenancy.my_ids)
+    (path, _) = ROWS[operation].requests(tenancy.my_ids, tenancy.my_ids)[0]
     answer = tenancy.mine.client.get(path, headers={"Accept": accepted})
     assert answer.status_code == 200, answer.text
 
