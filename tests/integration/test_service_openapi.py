@@ -33,6 +33,14 @@ SCALE = int(os.environ.get("D4_TEST_CASES", DEFAULT_CASES)) / DEFAULT_CASES
 ID = re.compile(r"[a-z]+_[0-9a-z]{20}")
 # Resources that a deployment with default settings does not have.
 NOT_CREATED = {"replay_id", "key_id"}
+# The kinds of resources that fields of bodies name.
+NAMED = {
+    "gnn": "gnn",
+    "dataset": "dataset",
+    "test": "dataset",
+    "baseline": "evaluation",
+    "candidate": "evaluation",
+}
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -56,15 +64,24 @@ def existing(shared_api):
             session, tenant=DEFAULT_TENANT, url="https://hooks.example.org/"
         ).id
     shared_api.finish_explanation(explanation)
+    inputs = {"gnn": explanation["gnn"], "dataset": explanation["dataset"]}
+    evaluated = [shared_api.evaluation(**inputs, seed=seed) for seed in (0, 1)]
+    for evaluation in evaluated:
+        shared_api.finish_evaluation(evaluation)
+    body = {"baseline": evaluated[0], "candidate": evaluated[1]}
+    comparison = shared_api.client.post("/v1/comparisons", json=body).json()
     with shared_api.store.database.reading() as session:
         delivery = deliveries.page(session, DEFAULT_TENANT).items[0].id
     return {
         "gnn_id": explanation["gnn"],
+        "model_name": explanation["gnn"],
         "name": "a GNN",
         "alias": "production",
         "dataset_id": explanation["dataset"],
         "denoiser_id": explanation["denoiser"],
         "explanation_id": explanation["id"],
+        "evaluation_id": evaluated[0],
+        "comparison_id": comparison["id"],
         "job_id": explanation["job"]["id"],
         "stage": "final",
         "webhook_id": webhook,
@@ -129,9 +146,9 @@ def use_existing_ids(case, existing, number):
         if name not in NOT_CREATED:
             case.path_parameters[name] = existing[name]
     if isinstance(case.body, dict):
-        for name in ("gnn", "dataset"):
+        for name, kind in NAMED.items():
             if name in case.body:
-                case.body[name] = existing[f"{name}_id"]
+                case.body[name] = existing[f"{kind}_id"]
 
 
 def test_chains_of_requests_get_documented_responses(shared_api, existing, schema):
@@ -145,6 +162,12 @@ def test_chains_of_requests_get_documented_responses(shared_api, existing, schem
             "kind": "counterfactual",
             "graph": shared_api.graph(),
             "explainer": "search",
+        },
+        "POST /v1/evaluations": {
+            **common,
+            "test": existing["dataset_id"],
+            "explainers": ["search"],
+            "metrics": [],
         },
         "POST /v1/denoisers": {**common, "objective": "class"},
         "POST /v1/gnns/{gnn_id}/predictions": {"graph": shared_api.graph()},
