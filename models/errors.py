@@ -26,6 +26,16 @@ class UnknownClassError(RefusedError):
         super().__init__(f"unknown class {target_class}; the GNN has classes 0 to {classes - 1}")
 
 
+class TooManyTypesError(RefusedError):
+    """The node features give more types than global counterfactuals can count."""
+
+    def __init__(self, types: int, allowed: int) -> None:
+        super().__init__(
+            f"the node features of the reference set give {types:,} node types; global "
+            f"counterfactuals accept at most {allowed:,}"
+        )
+
+
 class TooLargeError(RefusedError):
     """The graph is too large for a sampler that works on all node pairs."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+MAX_TYPES = 64  # of nodes; counts of edges by their types take memory with the square
 RADII = (0.05, 0.075, 0.1, 0.125, 0.15, 0.2)  # of the coverage curve
 
 

@@ -18,8 +18,8 @@ from torch import Tensor
 from d4explain.gnn.edge_attributes import UsualAttributes
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
-from models.errors import UnknownClassError
-from models.global_counterfactuals.config import RADII, GlobalConfig
+from models.errors import TooManyTypesError, UnknownClassError
+from models.global_counterfactuals.config import MAX_TYPES, RADII, GlobalConfig
 from models.global_counterfactuals.edit_paths import EditPath
 from models.global_counterfactuals.edit_rules import EditRule, recurring_rules
 from models.global_counterfactuals.growing import Grower, Grown
@@ -100,21 +100,26 @@ def explain_globally(
     gnn.eval()
     generator = torch.Generator().manual_seed(seed)
     types = NodeTypes.of(graphs, free_of_degree=True)
+    if types.unknown > MAX_TYPES:  # the number of known types
+        raise TooManyTypesError(types.unknown, MAX_TYPES)
     classes = predict(gnn, graphs, device).argmax(dim=1).cpu()
     asked: list[int] = (classes == config.source_class).nonzero()[:, 0].tolist()
     taking_part = [row for row in asked if graphs[row].node_count <= config.max_nodes]
     rows = usual_rows(graphs, types)
     judge = PatternClasses(gnn, config, rows, _usual(graphs), device)
-    typed = [TypedGraph.of(graph, types) for graph in graphs]
+    others = [
+        row
+        for row in _of_wanted_class(classes, config)
+        if graphs[row].node_count <= config.max_nodes
+    ]
+    typed = {row: TypedGraph.of(graphs[row], types) for row in (*taking_part, *others)}
     population = Population.of([typed[row] for row in taking_part], types.count)
     chosen: list[Grown] = []
     is_stopped = False
     if taking_part:
-        rules = pattern_rules(typed, types.count)
+        rules = pattern_rules((TypedGraph.of(graph, types) for graph in graphs), types.count)
         grower = Grower(population, judge, rules, config, generator)
-        others = _of_wanted_class(classes, config)
-        real = [typed[row] for row in others if graphs[row].node_count <= config.max_nodes]
-        search = PatternSearch(grower, real, config, generator)
+        search = PatternSearch(grower, [typed[row] for row in others], config, generator)
         chosen = search.run(should_stop, on_step)
         is_stopped = search.is_stopped
     nearest = Nearest.of([one.pattern for one in chosen], population, generator)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -77,7 +77,7 @@ def usual_rows(graphs: Sequence[Graph], types: NodeTypes) -> Tensor:
     return usual
 
 
-def pattern_rules(graphs: Sequence[TypedGraph], kinds: int) -> PatternRules:
+def pattern_rules(graphs: Iterable[TypedGraph], kinds: int) -> PatternRules:
     highest = torch.zeros(kinds)
     meets = torch.zeros(kinds, kinds, dtype=torch.bool)
     for graph in graphs:

@@ -9,7 +9,7 @@ import torch
 from d4explain.gnn.graphs import Graph
 from d4explain.gnn.network import Gnn, predict
 from d4explain.gnn.spec import ActivationLayer, GinLayer, GnnSpec, LinearLayer, PoolLayer
-from models.errors import UnknownClassError
+from models.errors import TooManyTypesError, UnknownClassError
 from models.global_counterfactuals.config import GlobalConfig
 from models.global_counterfactuals.edit_paths import applied
 from models.global_counterfactuals.explain import GlobalExplanation, explain_globally
@@ -191,3 +191,11 @@ def test_large_graphs_count_as_not_covered(reference: list[Graph]) -> None:
 def test_an_unknown_class_is_refused(reference: list[Graph]) -> None:
     with pytest.raises(UnknownClassError, match="unknown class 7"):
         explain_globally(red_counter(), reference, GlobalConfig(source_class=7), seed=1, device=CPU)
+
+
+def test_more_node_types_than_counts_can_hold_are_refused() -> None:
+    codes = torch.eye(65)
+    some = [Graph(codes, torch.tensor([[0], [1]])) for _ in range(3)]
+    gnn = Gnn(GnnSpec(65, 2, (PoolLayer("sum"), LinearLayer(2)))).eval()
+    with pytest.raises(TooManyTypesError, match=r"give 65 node types; .* at most 64"):
+        explain_globally(gnn, some, GlobalConfig(source_class=0), seed=1, device=CPU)
