@@ -1,7 +1,7 @@
 """Makes the pictures of the dashboard in docs/images: `make screenshots`.
 
-Starts a deployment, trains an example GNN and asks two questions, which takes some minutes. With
-`--url` it uses the newest answers of a running deployment instead.
+Starts a deployment, trains an example GNN, asks two questions and runs an evaluation, which takes
+some minutes. With `--url` it uses the newest answers of a running deployment instead.
 """
 
 from __future__ import annotations
@@ -36,33 +36,49 @@ _DENOISER = {"steps": 100}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", help="a running deployment with answers of both kinds")
+    parser.add_argument(
+        "--evaluation", action="store_true", help="only the picture of an evaluation"
+    )
     options = parser.parse_args()
     with _deployment(options.url) as url, Client(url) as client, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_chromium(), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1200, "height": 860})
-        question = _telling(client)
-        classes = next(one for one in client.explanations(kind="class") if _ended(one))
-        trainings = client.jobs(gnn=question.gnn)
-        training = next(job for job in trainings if job.kind == "train" and job.finished_at)
-        page.goto(f"{url}/explanations/{question.id}")
-        page.get_by_text("they share").wait_for(timeout=_WAIT_MS)
-        _save(page, "dashboard-viewer", height=1010)
-        page.goto(f"{url}/explanations/{classes.id}")
-        page.locator(".film li").first.wait_for(timeout=_WAIT_MS)
-        _save(page, "dashboard-class", height=1130)
-        page.goto(url)
-        page.get_by_text("Recent explanations").wait_for(timeout=_WAIT_MS)
-        _save(page, "dashboard-overview")
-        page.goto(f"{url}/jobs/{training.id}")
-        page.get_by_role("row", name="succeeded").wait_for(timeout=_WAIT_MS)
-        _save(page, "dashboard-job", height=600)
-        page.goto(f"{url}/ask?gnn={question.gnn}")
-        page.get_by_role("button", name="2. ").first.click()
-        page.get_by_role("button", name="Freeze node").click(timeout=_WAIT_MS)
-        page.get_by_role("button", name="Freeze edge").click()
-        page.get_by_text("of work").wait_for(timeout=_WAIT_MS)
-        _save(page, "dashboard-ask", height=1250)
+        if not options.evaluation:
+            _show_explanations(page, url, client)
+        _show_evaluation(page, url, client)
         browser.close()
+
+
+def _show_explanations(page: Page, url: str, client: Client) -> None:
+    question = _telling(client)
+    classes = next(one for one in client.explanations(kind="class") if _ended(one))
+    trainings = client.jobs(gnn=question.gnn)
+    training = next(job for job in trainings if job.kind == "train" and job.finished_at)
+    page.goto(f"{url}/explanations/{question.id}")
+    page.get_by_text("they share").wait_for(timeout=_WAIT_MS)
+    _save(page, "dashboard-viewer", height=1010)
+    page.goto(f"{url}/explanations/{classes.id}")
+    page.locator(".film li").first.wait_for(timeout=_WAIT_MS)
+    _save(page, "dashboard-class", height=1130)
+    page.goto(url)
+    page.get_by_text("Recent explanations").wait_for(timeout=_WAIT_MS)
+    _save(page, "dashboard-overview")
+    page.goto(f"{url}/jobs/{training.id}")
+    page.get_by_role("row", name="succeeded").wait_for(timeout=_WAIT_MS)
+    _save(page, "dashboard-job", height=600)
+    page.goto(f"{url}/ask?gnn={question.gnn}")
+    page.get_by_role("button", name="2. ").first.click()
+    page.get_by_role("button", name="Freeze node").click(timeout=_WAIT_MS)
+    page.get_by_role("button", name="Freeze edge").click()
+    page.get_by_text("of work").wait_for(timeout=_WAIT_MS)
+    _save(page, "dashboard-ask", height=1250)
+
+
+def _show_evaluation(page: Page, url: str, client: Client) -> None:
+    evaluation = next(one for one in client.evaluations() if one.state == "succeeded")
+    page.goto(f"{url}/evaluations/{evaluation.id}")
+    page.get_by_role("heading", name="Figures", exact=True).wait_for(timeout=_WAIT_MS)
+    _save(page, "dashboard-evaluation", height=1000)
 
 
 @contextmanager
@@ -83,7 +99,7 @@ def _deployment(url: str | None) -> Iterator[str]:
 
 
 def _ask(client: Client, folder: Path) -> None:
-    """Questions about single graphs and one about a class."""
+    """Questions about single graphs, one about a class, and an evaluation."""
     gnn = client.register_gnn("motifs", folder / "spec.json", folder / "weights.safetensors")
     reference = json.loads((folder / "reference.json").read_text())["graphs"]
     dataset = client.create_dataset("motifs", reference)
@@ -97,6 +113,15 @@ def _ask(client: Client, folder: Path) -> None:
     ]
     for explanation in asked:
         client.result(explanation)
+    evaluation = client.evaluate(
+        gnn,
+        dataset,
+        {"held_out": 0.2},
+        explainers=["search", "greedy", "gradcam"],
+        metrics=["transfer", "mmd", "robustness"],
+        count=40,
+    )
+    client.wait_for_evaluation(evaluation.id)
 
 
 def _telling(client: Client) -> Explanation:

@@ -205,6 +205,12 @@ class ComparisonSummary(Resource):
     id: str
     baseline: str
     candidate: str
+    baseline_explainer: str | None = Field(
+        description="Whose answers of the baseline were compared; null until it succeeded."
+    )
+    candidate_explainer: str | None = Field(
+        description="Whose answers of the candidate were compared; null until it succeeded."
+    )
     state: JobState
     moved: list[str] | None = Field(description="Figures that moved; null until it succeeded.")
     worse: list[str] | None = Field(description="Those of `moved` that became worse.")
@@ -256,6 +262,8 @@ def comparison_summary(comparison: Comparison, job: Job) -> ComparisonSummary:
         id=comparison.id,
         baseline=comparison.baseline_id,
         candidate=comparison.candidate_id,
+        baseline_explainer=result.get("baseline_explainer"),
+        candidate_explainer=result.get("candidate_explainer"),
         state=job.state,
         moved=result.get("moved"),
         worse=result.get("worse"),

@@ -24,6 +24,7 @@ class Curves:
 
     strict: Tensor  # share of instances with an answer of at most this ratio
     one_edit: Tensor  # the same if one edit is always allowed
+    ceiling: Tensor  # `strict` if one edit always flipped the GNN
     fidelity: Tensor  # mean fidelity of these answers; no answer counts as 0
 
 
@@ -36,7 +37,13 @@ def curves(answers: Sequence[InstanceAnswer]) -> Curves:
     strict = torch.stack([instance_curve(answer) for answer in answers])  # [instance, ratio]
     one_edit = torch.stack([instance_curve(answer, CurveRule.ONE_EDIT) for answer in answers])
     fidelity = torch.tensor([answer.fidelity or 0.0 for answer in answers], dtype=torch.float64)
-    return Curves(strict.mean(0), one_edit.mean(0), (strict * fidelity[:, None]).mean(0))
+    ceiling = torch.stack([_ceiling_curve(answer) for answer in answers])
+    return Curves(
+        strict.mean(0),
+        one_edit.mean(0),
+        ceiling.mean(0),
+        (strict * fidelity[:, None]).mean(0),
+    )
 
 
 def cf_acc_scores(answers: Sequence[InstanceAnswer], rule: CurveRule = CurveRule.STRICT) -> Tensor:
@@ -47,8 +54,12 @@ def cf_acc_scores(answers: Sequence[InstanceAnswer], rule: CurveRule = CurveRule
 
 def ceiling_scores(answers: Sequence[InstanceAnswer]) -> Tensor:
     """The same if one edit always flipped the GNN: [instance]."""
-    areas = [cf_acc_auc(cf_acc_curve([Instance(answer.edges, 1)])) for answer in answers]
+    areas = [cf_acc_auc(_ceiling_curve(answer)) for answer in answers]
     return torch.tensor(areas, dtype=torch.float64)
+
+
+def _ceiling_curve(answer: InstanceAnswer) -> Tensor:
+    return cf_acc_curve([Instance(answer.edges, 1)])
 
 
 def fidelity_scores(answers: Sequence[InstanceAnswer]) -> Tensor:

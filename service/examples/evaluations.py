@@ -106,8 +106,8 @@ _RESULT: Example = {
             "cpu_seconds": _figure(0.31, 0.28, 0.35),
             "seconds": _figure(0.33, 0.29, 0.38),
             "curve": [
-                {"ratio": 0.0, "strict": 0.0, "one_edit": 0.475, "fidelity": 0.0},
-                {"ratio": 0.3, "strict": 0.95, "one_edit": 0.95, "fidelity": 0.77},
+                {"ratio": 0.0, "strict": 0.0, "one_edit": 0.475, "ceiling": 0.0, "fidelity": 0.0},
+                {"ratio": 0.3, "strict": 0.95, "one_edit": 0.95, "ceiling": 1.0, "fidelity": 0.77},
             ],
             "edit_histogram": {"1": 19, "2": 12, "3": 7},
             "flips": [
@@ -244,11 +244,16 @@ COMPARISON: Example = {
     "id": _COMPARISON_ID,
     "baseline": _ID,
     "candidate": _CANDIDATE_ID,
+    "baseline_explainer": "search",
+    "candidate_explainer": "search",
     "state": "succeeded",
     "moved": ["accuracy"],
     "worse": ["accuracy"],
     "result": {
         "noise": "retraining",
+        "baseline_explainer": "search",
+        "candidate_explainer": "search",
+        "retrained": ["evl_01kaajz1a2m4v6x8z0bd", "evl_01kaajz1b2m4v6x8z0bd"],
         "trainings": 3,
         "alpha": 0.01,
         "instances": 40,
@@ -287,6 +292,8 @@ COMPARISON: Example = {
 }
 WAITING_COMPARISON: Example = {
     **COMPARISON,
+    "baseline_explainer": None,
+    "candidate_explainer": None,
     "state": "queued",
     "moved": None,
     "worse": None,

@@ -14,9 +14,24 @@ from d4explain.contracts.scopes import DEFAULT_TENANT, Scope
 from service.http.problems import ProblemError
 
 # They tell nothing about a tenant: health, the pages and the reference of the API.
-PAGES = frozenset({"/", "/gnns", "/explanations", "/ask", "/settings", "/docs"})
+PAGES = frozenset(
+    {
+        "/",
+        "/gnns",
+        "/explanations",
+        "/evaluations",
+        "/ask",
+        "/evaluate",
+        "/compare",
+        "/settings",
+        "/docs",
+    }
+)
 OPEN_PATHS = PAGES | {"/livez", "/readyz", "/openapi.json", "/oembed"}
-OPEN_FOLDERS = ("/docs/", "/dashboard/", "/gnns/", "/explanations/", "/jobs/")
+OPEN_FOLDERS = (
+    *("/docs/", "/dashboard/", "/gnns/", "/explanations/", "/jobs/"),
+    *("/evaluations/", "/comparisons/"),
+)
 _PRINCIPAL = "d4explain.principal"  # in the ASGI scope of an authenticated request
 
 

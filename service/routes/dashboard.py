@@ -34,6 +34,11 @@ _HEADERS = {
 @router.get("/gnns/{name}")
 @router.get("/explanations")
 @router.get("/jobs/{name}")
+@router.get("/evaluations")
+@router.get("/evaluations/{name}")
+@router.get("/comparisons/{name}")
+@router.get("/evaluate")
+@router.get("/compare")
 @router.get("/ask")
 @router.get("/settings")
 async def page(name: str = "") -> Response:

@@ -65,6 +65,43 @@ def class_explanation(address: str) -> str:
     return str(posted["id"])
 
 
+@pytest.fixture(scope="session")
+def evaluation(address: str) -> str:
+    """The id of an evaluation of all rings by two explainers."""
+    return evaluated(address)
+
+
+@pytest.fixture(scope="session")
+def comparison(address: str, evaluation: str) -> str:
+    """The id of a comparison of the two explainers."""
+    body = {"baseline": evaluation, "candidate": evaluation}
+    body |= {"explainer": "search", "candidate_explainer": "random"}
+    headers = {"Prefer": "wait=60"}
+    made = httpx.post(f"{address}/v1/comparisons", json=body, headers=headers, timeout=90)
+    assert made.json()["state"] == "succeeded", made.text
+    return str(made.json()["id"])
+
+
+def evaluated(address: str, gnn: str = "edges") -> str:
+    """The id of an evaluation that has ended; nothing is trained for it."""
+    body = {
+        "gnn": gnn,
+        "dataset": "rings",
+        "test": "rings",
+        "explainers": ["search", "random"],
+        "metrics": ["mmd", "robustness"],
+    }
+    made = httpx.post(f"{address}/v1/evaluations", json=body)
+    assert made.status_code == 202, made.text
+    path = f"{address}/v1/evaluations/{made.json()['id']}"
+    for _ in range(6):
+        found = httpx.get(path, headers={"Prefer": "wait=30"}, timeout=60).json()
+        if found["job"]["finished_at"] is not None:
+            break
+    assert found["state"] == "succeeded", found["job"]["error"]
+    return str(found["id"])
+
+
 def answered(address: str, graph: object, gnn: str = "edges", dataset: str = "rings") -> str:
     """The id of an explanation by search alone."""
     body = {
@@ -87,17 +124,21 @@ def prepared(stack: Stack) -> str:
     worker = stack.start_worker()
     stack.wait_for(worker)
     with httpx.Client(base_url=service.url, timeout=60) as api:
-        files = {
-            "spec": ("spec.json", json.dumps(EdgeCounter.make().spec)),
-            "weights": ("weights.safetensors", EdgeCounter.make().weights),
-        }
-        headers = {"Prefer": "wait=30"}
-        registered = api.post("/v1/gnns", data={"name": "edges"}, files=files, headers=headers)
-        assert registered.status_code == 201, registered.text
+        register(api, "edges")
         graphs = [ring(3 + number % 4) for number in range(24)]
         stored = api.post("/v1/datasets", json={"name": "rings", "graphs": graphs})
         assert stored.status_code == 201, stored.text
     return str(service.url)
+
+
+def register(api: httpx.Client, name: str) -> None:
+    files = {
+        "spec": ("spec.json", json.dumps(EdgeCounter.make().spec)),
+        "weights": ("weights.safetensors", EdgeCounter.make().weights),
+    }
+    headers = {"Prefer": "wait=30"}
+    registered = api.post("/v1/gnns", data={"name": name}, files=files, headers=headers)
+    assert registered.status_code == 201, registered.text
 
 
 @pytest.fixture

@@ -17,7 +17,10 @@ from tests.browser.test_journeys import SLOW
 SERIOUS = {"serious", "critical"}
 
 
-def paths(address: str, explanation: str, class_explanation: str) -> dict[str, str]:
+@pytest.fixture
+def paths(
+    address: str, explanation: str, class_explanation: str, evaluation: str, comparison: str
+) -> dict[str, str]:
     document = httpx.get(f"{address}/v1/explanations/{explanation}").json()
     return {
         "overview": "/",
@@ -30,19 +33,20 @@ def paths(address: str, explanation: str, class_explanation: str) -> dict[str, s
         "settings": "/settings",
         "job": f"/jobs/{document['job']['id']}",
         "ask": "/ask",
+        "evaluations": "/evaluations",
+        "evaluation": f"/evaluations/{evaluation}",
+        "evaluate": "/evaluate",
+        "comparison": f"/comparisons/{comparison}",
+        "compare": f"/compare?baseline={evaluation}",
     }
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_no_page_has_serious_findings(
-    browser: Browser,
-    address: str,
-    explanation: str,
-    class_explanation: str,
-    colours: Literal["light", "dark"],
+    browser: Browser, address: str, paths: dict[str, str], colours: Literal["light", "dark"]
 ):
     findings = {}
-    for name, path in paths(address, explanation, class_explanation).items():
+    for name, path in paths.items():
         context = browser.new_context(color_scheme=colours, bypass_csp=True)  # axe injects itself
         page = context.new_page()
         page.goto(address + path)

@@ -211,3 +211,12 @@ def test_a_report_opens_in_a_sandboxed_frame(
     expect(frame.locator("svg line.added")).to_have_count(2)  # the edge and its legend
     expect(frame.get_by_role("heading", name="Receipt")).to_be_attached()
     assert {url.split("/")[2] for url in requests} == {site.split("/")[2]}
+
+
+def test_a_reader_sees_evaluations_but_starts_none(page: Page, guarded: Guarded) -> None:
+    log_in(page, guarded, guarded.reader, "/evaluations")
+    expect(page.get_by_text("No evaluations yet.")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("link", name="Start an evaluation")).to_have_count(0)
+    for path in ("/evaluate", "/compare"):
+        page.goto(guarded.address + path)
+        expect(page.get_by_role("alert")).to_contain_text("needs the scope explain", timeout=SLOW)

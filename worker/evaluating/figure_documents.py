@@ -157,12 +157,14 @@ def _document(
                 ratio=rounded(ratio),
                 strict=rounded(strict),
                 one_edit=rounded(one_edit),
+                ceiling=rounded(ceiling),
                 fidelity=rounded(gain),
             )
-            for ratio, strict, one_edit, gain in zip(
+            for ratio, strict, one_edit, ceiling, gain in zip(
                 RATIOS,
                 figures.curves.strict.tolist(),
                 figures.curves.one_edit.tolist(),
+                figures.curves.ceiling.tolist(),
                 figures.curves.fidelity.tolist(),
                 strict=True,
             )

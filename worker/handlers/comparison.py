@@ -64,6 +64,9 @@ def comparison_result(
     )
     return ComparisonResult(
         noise=request.noise,
+        baseline_explainer=request.baseline_explainer,
+        candidate_explainer=request.candidate_explainer,
+        retrained=request.retrained,
         trainings=1 + len(retrained) if request.noise == "retraining" else 1,
         alpha=request.alpha,
         instances=len(shared),

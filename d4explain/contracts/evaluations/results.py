@@ -33,6 +33,7 @@ class CurvePoint(Document):
     ratio: float = Field(description="Modification ratio, 0 to 0.3.")
     strict: float = Field(description="Share of instances with an answer of at most this ratio.")
     one_edit: float = Field(description="The same if one edit is always allowed.")
+    ceiling: float = Field(description="`strict` if one edit always flipped the GNN.")
     fidelity: float = Field(description="Mean fidelity of these answers; none counts as 0.")
 
 
@@ -170,6 +171,11 @@ class ComparisonResult(Document):
     noise: Noise = Field(
         description="`retraining`: the spread of retrained GNNs. `instances`: only which graphs "
         "were drawn; another training of the same GNN may then count as moved."
+    )
+    baseline_explainer: str = Field(description="Whose answers of the baseline were compared.")
+    candidate_explainer: str = Field(description="Whose answers of the candidate were compared.")
+    retrained: list[str] = Field(
+        description="Ids of the evaluations whose spread is the noise of retraining."
     )
     trainings: int = Field(description="GNNs whose spread is the noise; 1 without retrained ones.")
     alpha: float

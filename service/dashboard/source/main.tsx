@@ -5,6 +5,11 @@ import { useEffect, useState } from "preact/hooks";
 import { get, type Problem, remove, setSession as rememberSession } from "./api";
 import { followLinks, useLocation } from "./navigation";
 import { AskPage } from "./pages/ask";
+import { ComparePage } from "./pages/compare";
+import { ComparisonPage } from "./pages/comparison";
+import { EvaluatePage } from "./pages/evaluate";
+import { EvaluationPage } from "./pages/evaluation";
+import { EvaluationsPage } from "./pages/evaluations";
 import { ExplanationPage } from "./pages/explanation";
 import { ExplanationsPage } from "./pages/explanations";
 import { GnnPage } from "./pages/gnn";
@@ -20,9 +25,12 @@ const SECTIONS = [
   { path: "/", title: "Overview" },
   { path: "/gnns", title: "GNNs" },
   { path: "/explanations", title: "Explanations" },
+  { path: "/evaluations", title: "Evaluations" },
   { path: "/ask", title: "Ask" },
   { path: "/settings", title: "Settings" },
 ] as const;
+
+const PARTS_OF_EVALUATIONS: readonly string[] = ["/comparisons", "/evaluate", "/compare"];
 
 function View({ location, session }: { location: URL; session: Session }) {
   const [section = "", id] = location.pathname.slice(1).split("/").map(decodeURIComponent);
@@ -31,6 +39,10 @@ function View({ location, session }: { location: URL; session: Session }) {
   if (section === "explanations") {
     return id === undefined ? <ExplanationsPage query={location.searchParams} /> : <ExplanationPage key={id} id={id} query={location.searchParams} />;
   }
+  if (section === "evaluations") return id === undefined ? <EvaluationsPage query={location.searchParams} /> : <EvaluationPage key={id} id={id} />;
+  if (section === "comparisons" && id !== undefined) return <ComparisonPage key={id} id={id} />;
+  if (section === "evaluate") return <EvaluatePage query={location.searchParams} />;
+  if (section === "compare") return <ComparePage query={location.searchParams} />;
   if (section === "jobs" && id !== undefined) return <JobPage key={id} id={id} />;
   if (section === "ask") return <AskPage query={location.searchParams} />;
   if (section === "settings") return <SettingsPage session={session} />;
@@ -61,7 +73,8 @@ function App() {
   const location = useLocation();
   const [session, setSession] = useState<Session | null>(); // null: a key is needed
   const [problem, setProblem] = useState<Problem>();
-  const section = `/${location.pathname.split("/")[1] ?? ""}`;
+  const first = `/${location.pathname.split("/")[1] ?? ""}`;
+  const section = PARTS_OF_EVALUATIONS.includes(first) ? "/evaluations" : first;
   useEffect(() => {
     document.addEventListener("click", followLinks);
     return () => document.removeEventListener("click", followLinks);

@@ -246,7 +246,7 @@ export interface Job {
   }[];
   seconds_left: number | null;
   error: { type: string; message: string } | null;
-  subject: Record<"gnn" | "dataset" | "denoiser" | "witness_set" | "explanation", string | null>;
+  subject: Record<"gnn" | "dataset" | "denoiser" | "witness_set" | "explanation" | "evaluation" | "comparison", string | null>;
   created_at: string;
   started_at: string | null;
   finished_at: string | null;
@@ -314,6 +314,7 @@ export interface Dataset {
   mean_nodes: number;
   mean_edges: number;
   large: boolean;
+  warnings: string[];
   created_at: string;
 }
 

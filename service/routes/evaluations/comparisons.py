@@ -30,7 +30,13 @@ from service.http.openapi import (
     problem_responses,
     response,
 )
-from service.http.pagination import METADATA_FILTER, ListQuery, converted_page, read_page
+from service.http.pagination import (
+    METADATA_FILTER,
+    GnnFilter,
+    ListQuery,
+    converted_page,
+    read_page,
+)
 from service.http.principals import Explainer, Reader
 from service.http.responses import (
     accepted_headers,
@@ -45,7 +51,7 @@ from service.routes.data_life.metadata import MERGED_WITH_JOBS, METADATA_PATCH, 
 from service.routes.jobs import wait_for_job
 from service.schemas import MetadataPatch
 from service.submission.comparison_checks import create
-from service.submission.resource_ids import checked_id
+from service.submission.resource_ids import checked_id, gnn_filter
 from store import jobs
 from store.catalogue import metadata_changes
 from store.catalogue.evaluations import comparisons, deletions
@@ -59,6 +65,7 @@ class ComparisonsQuery(ListQuery):
     evaluation: str | None = Field(
         None, max_length=64, description="Only comparisons of this evaluation."
     )
+    gnn: GnnFilter | None = None
 
 
 @router.post(
@@ -128,6 +135,7 @@ def list_comparisons(
                 evaluation_id=query.evaluation,
                 state=query.state,
                 filters=query.filters,
+                gnn_id=gnn_filter(session, query.gnn, principal.tenant),
             )
         )
         job_of = jobs.get_all(session, [row.job_id for row in rows.items], principal.tenant)

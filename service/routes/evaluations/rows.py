@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -49,11 +49,33 @@ class RowsQuery(BaseModel):
     explainer: str | None = Field(
         None, max_length=40, description="Only the rows of this explainer; for `json` and `csv`."
     )
+    found: bool | None = Field(
+        None, description="Only rows with, or without, a counterfactual; for `json` and `csv`."
+    )
+    verdict: Literal["meaningful", "brittle", "unjudged"] | None = Field(
+        None, description="Only rows with this verdict; for `json` and `csv`."
+    )
+    min_edits: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Only answers with at least this many edits; for `json` and `csv`."
+    )
     limit: Annotated[int, Field(ge=1, le=_MAX_ROWS, description="Most rows per page.")] = 200
     cursor: Annotated[
         str | None,
         Field(max_length=20, pattern="^[0-9]*$", description="`next_cursor` of the previous page."),
     ] = None
+
+    def filters(self) -> list[str]:
+        """Names of the filters that are given."""
+        names = ("explainer", "found", "verdict", "min_edits")
+        return [name for name in names if getattr(self, name) is not None]
+
+    def matches(self, row: EvaluationRow) -> bool:
+        return (
+            self.explainer in (None, row.explainer)
+            and self.found in (None, row.found)
+            and self.verdict in (None, row.verdict)
+            and (self.min_edits is None or (row.edits or 0) >= self.min_edits)
+        )
 
 
 @router.get(
@@ -95,12 +117,12 @@ async def list_evaluation_rows(
         reject("explainer", f"is {shown(query.explainer)}; {evaluation.id} has {names}", "query")
     name = f'attachment; filename="{evaluation.id}.{query.format}"'
     if query.format is RowsFormat.PARQUET:
-        if query.explainer is not None:
-            reject("explainer", "is for format=json and format=csv", "query")
+        for filter_name in query.filters():
+            reject(filter_name, "is for format=json and format=csv", "query")
         data = await run_in_thread(_parquet, store, evaluation)
         return Response(data, media_type=_PARQUET, headers={"Content-Disposition": name})
     if query.format is RowsFormat.CSV:
-        text = await run_in_thread(_csv, store, evaluation, shards, query.explainer)
+        text = await run_in_thread(_csv, store, evaluation, shards, query)
         return Response(text, media_type="text/csv", headers={"Content-Disposition": name})
     page = await run_in_thread(_page, store, evaluation, shards, query)
     headers = {}
@@ -130,7 +152,7 @@ def _page(
         if end <= start or shard.rows_digest is None:
             continue
         for position, row in enumerate(_rows_of(store, shard), first):
-            if position < start or query.explainer not in (None, row.explainer):
+            if position < start or not query.matches(row):
                 continue
             if len(items) == query.limit:
                 return RowsPage(items=items, next_cursor=str(position))
@@ -139,14 +161,14 @@ def _page(
 
 
 def _csv(
-    store: Store, evaluation: Evaluation, shards: list[EvaluationShard], explainer: str | None
+    store: Store, evaluation: Evaluation, shards: list[EvaluationShard], query: RowsQuery
 ) -> str:
     _require_all(evaluation, shards)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(EvaluationRow.model_fields), lineterminator="\r\n")
     writer.writeheader()
     for row in _all_rows(store, shards):
-        if explainer in (None, row.explainer):
+        if query.matches(row):
             writer.writerow({key: _cell(value) for key, value in row.model_dump().items()})
     return text.getvalue()
 

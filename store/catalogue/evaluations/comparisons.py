@@ -74,10 +74,11 @@ def page(
     *,
     tenant: str,
     evaluation_id: str | None = None,
+    gnn_id: str | None = None,
     state: JobState | None = None,
     filters: Filters = NO_FILTERS,
 ) -> Page[Comparison]:
-    """`evaluation_id`: only comparisons of this evaluation with others."""
+    """Only comparisons of this evaluation, or of evaluations of this GNN, if given."""
     query = select(Comparison).where(Comparison.tenant_id == tenant)
     query = filters.applied_to(query, Comparison, tenant)
     if state is not None:
@@ -85,6 +86,13 @@ def page(
     if evaluation_id is not None:
         query = query.where(
             or_(Comparison.baseline_id == evaluation_id, Comparison.candidate_id == evaluation_id)
+        )
+    if gnn_id is not None:
+        mine = select(Evaluation.id).where(
+            Evaluation.gnn_id == gnn_id, Evaluation.tenant_id == tenant
+        )
+        query = query.where(
+            or_(Comparison.baseline_id.in_(mine), Comparison.candidate_id.in_(mine))
         )
     return page_of(session, query, Comparison, cursor, limit)
 

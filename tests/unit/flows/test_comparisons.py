@@ -56,6 +56,8 @@ def test_two_explainers_of_one_gnn(world: ComparedWorld) -> None:
     result = found["result"]
     assert (result["noise"], result["trainings"], result["agreement"]) == ("instances", 1, None)
     assert result["instances"] == 48
+    assert (result["baseline_explainer"], result["candidate_explainer"]) == ("search", "greedy")
+    assert result["retrained"] == []
     evaluations = {one["figure"]: one for one in result["figures"]}["gnn_evaluations"]
     assert evaluations["candidate"] != evaluations["baseline"]
     assert result["warnings"] == []
@@ -65,6 +67,7 @@ def test_a_worse_gnn_against_retrained_ones(world: ComparedWorld) -> None:
     asked = {"baseline": world.baseline, "explainer": "search", "retrained": world.equal}
     result = world.compare(candidate=world.worse, **asked)["result"]
     assert (result["noise"], result["trainings"]) == ("retraining", 6)
+    assert result["retrained"] == world.equal
     assert "accuracy" in result["worse"]
     assert result["agreement"] < 1
     # A GNN that always answers like the baseline is no worse.
@@ -81,7 +84,17 @@ def test_comparisons_are_listed_by_evaluation_and_deleted(world: ComparedWorld) 
     )
     client = world.api.client
     listed = client.get(f"/v1/comparisons?evaluation={world.worse}").json()["items"]
+    assert listed[0]["candidate_explainer"] == "greedy"
     assert made["id"] in [one["id"] for one in listed]
+    gnns = [
+        client.get(f"/v1/evaluations/{id_}").json()["gnn"]
+        for id_ in (world.baseline, world.worse, world.equal[0])
+    ]
+    for gnn in gnns[:2]:
+        listed = client.get(f"/v1/comparisons?gnn={gnn}").json()["items"]
+        assert made["id"] in [one["id"] for one in listed]
+    listed = client.get(f"/v1/comparisons?gnn={gnns[2]}").json()["items"]
+    assert made["id"] not in [one["id"] for one in listed]
     assert "noise of retraining is not known" in " ".join(made["result"]["warnings"])
     assert client.delete(f"/v1/comparisons/{made['id']}").status_code == 204
     assert client.get(f"/v1/comparisons/{made['id']}").status_code == 404

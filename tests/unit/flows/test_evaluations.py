@@ -155,6 +155,33 @@ def test_rows_are_paged_in_order_and_downloaded_as_csv_and_parquet(
     assert parquet.to_pylist() == whole
 
 
+def test_rows_are_filtered_by_what_was_found(world: World, full: Document) -> None:
+    id_, client = full["id"], world.api.client
+    whole = world.rows(id_)["items"]
+    for query, expected in (
+        ({"found": False}, [row for row in whole if not row["found"]]),
+        ({"verdict": "brittle"}, [row for row in whole if row["verdict"] == "brittle"]),
+        ({"min_edits": 2}, [row for row in whole if (row["edits"] or 0) >= 2]),
+        (
+            {"explainer": "random", "found": True},
+            [row for row in whole if row["explainer"] == "random" and row["found"]],
+        ),
+    ):
+        assert expected, query
+        assert len(expected) < len(whole), query
+        assert world.rows(id_, **query)["items"] == expected
+        first = world.rows(id_, **query, limit=1)
+        cursor = first["next_cursor"]
+        rest = world.rows(id_, **query, cursor=cursor)["items"] if cursor is not None else []
+        assert first["items"] + rest == expected
+        text = client.get(f"/v1/evaluations/{id_}/rows", params={**query, "format": "csv"}).text
+        table = list(csv.DictReader(io.StringIO(text)))
+        assert [row["instance"] for row in table] == [str(row["instance"]) for row in expected]
+        refused = client.get(f"/v1/evaluations/{id_}/rows", params={**query, "format": "parquet"})
+        assert refused.status_code == 422
+        assert refused.json()["errors"][0]["parameter"] in query
+
+
 def test_shards_and_killed_workers_change_no_figure(world: World, full: Document) -> None:
     """The same evaluation, whose shards run in another order and one of them twice."""
     again = world.posted(

@@ -2,10 +2,13 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { mayDo, post, predict, type Problem } from "../api";
-import { classLabel, duration, gnnLabel } from "../format";
+import { useEstimate } from "../estimates";
+import { classLabel, duration } from "../format";
 import { useDocument } from "../loading";
 import { navigate } from "../navigation";
 import { Card, Loading, PageLink, Probabilities, ProblemBox, Warnings } from "../parts/basics";
+import { fittingSets } from "../reference_sets";
+import { GnnSelect } from "../parts/gnn_select";
 import { constraintsOf, FreezeChoice, NOTHING_FROZEN, withEdge, withNode } from "../graphs/freeze_choice";
 import { GraphDrawing } from "../graphs/graph_drawing";
 import { GraphInput } from "../graphs/graph_input";
@@ -38,7 +41,7 @@ export function AskPage({ query }: { query: URLSearchParams }) {
 function AskForm(props: { gnns: Gnn[]; datasets: Dataset[]; chosen: string | null }) {
   const [gnnId, setGnnId] = useState(props.chosen ?? props.gnns[0]?.id ?? "");
   const gnn = props.gnns.find((one) => one.id === gnnId) ?? props.gnns[0];
-  const fitting = props.datasets.filter((one) => one.features === gnn?.spec.features && !one.large);
+  const fitting = fittingSets(gnn, props.datasets);
   const [datasetId, setDatasetId] = useState("");
   const dataset = fitting.find((one) => one.id === datasetId) ?? fitting[0];
   const [question, setQuestion] = useState<Question>("counterfactual");
@@ -47,16 +50,7 @@ function AskForm(props: { gnns: Gnn[]; datasets: Dataset[]; chosen: string | nul
     <>
       <h1>Ask</h1>
       <div class="row">
-        <label>
-          GNN
-          <select value={gnn.id} onChange={(event) => setGnnId(event.currentTarget.value)}>
-            {props.gnns.map((one) => (
-              <option key={one.id} value={one.id}>
-                {gnnLabel(one, one.id)}
-              </option>
-            ))}
-          </select>
-        </label>
+        <GnnSelect gnns={props.gnns} value={gnn.id} onChange={setGnnId} />
         <label>
           Reference set
           <select value={dataset?.id ?? ""} onChange={(event) => setDatasetId(event.currentTarget.value)}>
@@ -304,42 +298,24 @@ function NodeChoice(props: { preview: Preview; node: NodeId | null; onExplain: (
 
 // The estimate of a question, and the button that asks it.
 function Submission({ body, hasEstimate = true }: { body: unknown; hasEstimate?: boolean }) {
-  const [estimate, setEstimate] = useState<Estimate>();
-  const [problem, setProblem] = useState<Problem>();
+  const { estimate, problem } = useEstimate<Estimate>("/v1/explanations", hasEstimate ? body : undefined);
+  const [refusal, setRefusal] = useState<Problem>();
   const [busy, setBusy] = useState(false);
   const text = JSON.stringify(body);
-  useEffect(() => {
-    if (body === undefined || !hasEstimate) return;
-    const abort = new AbortController();
-    const timer = setTimeout(() => {
-      post<Estimate>("/v1/explanations?dry_run=true", body, {}, abort.signal).then(
-        (found) => {
-          setEstimate(found);
-          setProblem(undefined);
-        },
-        (error: Problem) => {
-          if (!abort.signal.aborted) setProblem(error);
-        },
-      );
-    }, 300);
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
-  }, [text]);
+  useEffect(() => setRefusal(undefined), [text]);
   const ask = async () => {
     setBusy(true);
     try {
       const explanation = await post<Explanation>("/v1/explanations", body);
       navigate(`/explanations/${explanation.id}`);
     } catch (error) {
-      setProblem(error as Problem);
+      setRefusal(error as Problem);
       setBusy(false);
     }
   };
   return (
     <>
-      <ProblemBox problem={problem} />
+      <ProblemBox problem={refusal ?? problem} />
       {estimate && problem === undefined && (
         <p class="muted" role="status">
           About {duration(estimate.total_seconds)} of work

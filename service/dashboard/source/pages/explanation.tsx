@@ -1,13 +1,13 @@
 // One explanation: its progress, and its newest answer in the viewer or the class gallery.
 
-import { useEffect, useState } from "preact/hooks";
-import { mayDo, post, type Problem } from "../api";
+import { useEffect } from "preact/hooks";
 import { gnnLabel, kindLabel, timeAgo } from "../format";
 import { GlobalView } from "../global/global_view";
 import { useDocument } from "../loading";
 import { navigate } from "../navigation";
 import { Card, Loading, PageLink, ProblemBox, State, Warnings } from "../parts/basics";
 import { ClassGallery } from "../parts/class_gallery";
+import { JobActions } from "../parts/job_actions";
 import { JobProgress } from "../parts/job_progress";
 import { Viewer } from "../viewer/viewer";
 import type { Dataset, Explanation, Gnn, Job } from "../types";
@@ -27,12 +27,9 @@ export function ExplanationPage({ id, query }: { id: string; query: URLSearchPar
   }, [hasEnded]);
   const gnn = useDocument<Gnn>(explanation.document ? `/v1/gnns/${explanation.document.gnn}` : null);
   const dataset = useDocument<Dataset>(explanation.document ? `/v1/datasets/${explanation.document.dataset}` : null);
-  const [failure, setFailure] = useState<Problem>();
   const one = explanation.document;
   if (one === undefined) return explanation.problem ? <ProblemBox problem={explanation.problem} /> : <Loading />;
   const job = followed.document ?? one.job;
-  const cancel = () => post<Job>(`/v1/jobs/${one.job.id}/cancel`).then(explanation.reload, setFailure);
-  const retry = () => post<Job>(`/v1/jobs/${one.job.id}/retry`).then((job) => navigate(`/jobs/${job.id}`), setFailure);
   const result = one.result;
   return (
     <>
@@ -45,7 +42,6 @@ export function ExplanationPage({ id, query }: { id: string; query: URLSearchPar
         {timeAgo(one.created_at)} · <PageLink to={`/jobs/${one.job.id}`}>job</PageLink>
       </p>
       {one.reason !== null && <p class="warning-text">{one.reason}</p>}
-      <ProblemBox problem={failure} />
       {one.job.error !== null && one.state !== "succeeded" && (
         <div class="problem" role="alert">
           <strong>{one.job.error.message}</strong>
@@ -56,18 +52,7 @@ export function ExplanationPage({ id, query }: { id: string; query: URLSearchPar
           <JobProgress job={job} />
         </Card>
       )}
-      <p class="actions">
-        {one.job.links.cancel !== null && mayDo("explain") && (
-          <button type="button" onClick={cancel}>
-            Cancel
-          </button>
-        )}
-        {one.job.links.retry !== null && mayDo("explain") && (
-          <button type="button" onClick={retry}>
-            Retry
-          </button>
-        )}
-      </p>
+      <JobActions job={one.job} onCanceled={explanation.reload} onRetried={(job) => navigate(`/jobs/${job.id}`)} />
       {result?.kind === "counterfactual" && gnn.document && (
         <>
           {result.stage === "provisional" && (

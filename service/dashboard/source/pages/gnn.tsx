@@ -1,5 +1,8 @@
 // One GNN: its layers as a graph, the probe's report, versions, denoisers and explanations.
 
+import { mayDo } from "../api";
+import type { EvaluationSummary } from "../evaluations/documents";
+import { EvaluationTable, namesOf } from "../evaluations/evaluation_table";
 import { timeAgo } from "../format";
 import { useDocument } from "../loading";
 import { Card, Loading, PageLink, ProblemBox, State, Table, Warnings } from "../parts/basics";
@@ -27,6 +30,14 @@ export function GnnPage({ id }: { id: string }) {
           <PageLink to={`/ask?gnn=${gnn.id}`} class="button">
             Ask about a graph
           </PageLink>
+          {gnn.spec.task === "graph" && mayDo("explain") && (
+            <>
+              {" "}
+              <PageLink to={`/evaluate?gnn=${gnn.id}`} class="button">
+                Evaluate on a test set
+              </PageLink>
+            </>
+          )}
         </p>
       )}
       <div class="columns">
@@ -40,6 +51,7 @@ export function GnnPage({ id }: { id: string }) {
       </div>
       <Versions name={gnn.name} current={gnn.id} />
       <Denoisers gnn={gnn.id} />
+      <Evaluations gnn={gnn} />
       <Explanations gnn={gnn} />
     </>
   );
@@ -105,6 +117,21 @@ function Denoisers({ gnn }: { gnn: string }) {
           </tr>
         ))}
       </Table>
+    </Card>
+  );
+}
+
+function Evaluations({ gnn }: { gnn: Gnn }) {
+  const evaluations = useDocument<Page<EvaluationSummary>>(`/v1/evaluations?gnn=${gnn.id}&limit=5`);
+  const datasets = useDocument<Page<Dataset>>("/v1/datasets?limit=200");
+  const items = evaluations.document?.items ?? [];
+  if (items.length === 0) return null;
+  return (
+    <Card title="Evaluations">
+      <EvaluationTable evaluations={items} names={namesOf([gnn], datasets.document?.items ?? [])} />
+      <p>
+        <PageLink to={`/evaluations?gnn=${gnn.id}`}>All evaluations and comparisons of this GNN</PageLink>
+      </p>
     </Card>
   );
 }

@@ -1,11 +1,10 @@
 // One job: its phases live, training curves, estimate, cancel and retry.
 
-import { useEffect, useState } from "preact/hooks";
-import { mayDo, post, type Problem } from "../api";
 import { duration, timeAgo } from "../format";
 import { useDocument } from "../loading";
 import { navigate } from "../navigation";
 import { Card, Loading, PageLink, ProblemBox, State } from "../parts/basics";
+import { JobActions } from "../parts/job_actions";
 import { JobHistory, JobProgress } from "../parts/job_progress";
 import type { Job } from "../types";
 
@@ -16,6 +15,9 @@ const PURPOSES: Record<string, string> = {
   counterfactual: "Searches for the smallest changes of graphs that change the GNN's answer.",
   class: "Searches for patterns that show what a class looks like to the GNN.",
   provisional: "Answers at once by search, while networks are trained for the final answer.",
+  evaluation: "Computes the figures of an evaluation after all of its shards.",
+  evaluation_shard: "Explains some instances of an evaluation with every explainer.",
+  comparison: "Says what moved between two evaluations beyond noise.",
   predict: "Asks the GNN to classify graphs.",
   replay: "Repeats the work of an answer and compares.",
 };
@@ -24,11 +26,7 @@ export function JobPage({ id }: { id: string }) {
   const { document: job, problem, reload } = useDocument<Job>(`/v1/jobs/${id}`, (found) =>
     found.finished_at === null ? 2 : null,
   );
-  const [failure, setFailure] = useState<Problem>();
-  useEffect(() => setFailure(undefined), [id]);
   if (job === undefined) return problem ? <ProblemBox problem={problem} /> : <Loading />;
-  const cancel = () => post<Job>(`/v1/jobs/${id}/cancel`).then(reload, setFailure);
-  const retry = () => post<Job>(`/v1/jobs/${id}/retry`).then((next) => navigate(`/jobs/${next.id}`), setFailure);
   const took = job.started_at === null ? null : (Date.parse(job.finished_at ?? new Date().toISOString()) - Date.parse(job.started_at)) / 1000;
   return (
     <>
@@ -47,25 +45,25 @@ export function JobPage({ id }: { id: string }) {
             <PageLink to={`/explanations/${job.subject.explanation}`}>To its explanation</PageLink>
           </>
         )}
+        {job.subject.evaluation !== null && (
+          <>
+            {" · "}
+            <PageLink to={`/evaluations/${job.subject.evaluation}`}>To its evaluation</PageLink>
+          </>
+        )}
+        {job.subject.comparison !== null && (
+          <>
+            {" · "}
+            <PageLink to={`/comparisons/${job.subject.comparison}`}>To its comparison</PageLink>
+          </>
+        )}
       </p>
       {job.error !== null && (
         <div class="problem" role="alert">
           <strong>{job.error.message}</strong> ({job.error.type}){job.links.retry !== null && " Retry repeats the work from its last checkpoint, if there is one."}
         </div>
       )}
-      <ProblemBox problem={failure} />
-      <p class="actions">
-        {job.links.cancel !== null && mayDo("explain") && (
-          <button type="button" onClick={cancel}>
-            Cancel
-          </button>
-        )}
-        {job.links.retry !== null && mayDo("explain") && (
-          <button type="button" onClick={retry}>
-            Retry
-          </button>
-        )}
-      </p>
+      <JobActions job={job} onCanceled={reload} onRetried={(next) => navigate(`/jobs/${next.id}`)} />
       <Card title="Progress">
         <JobProgress job={job} />
         <JobHistory job={job} />

@@ -1,5 +1,7 @@
 // The overview: workers and queues, GNNs, recent explanations, validity and transfer over time.
 
+import type { EvaluationSummary } from "../evaluations/documents";
+import { EvaluationTable, namesOf } from "../evaluations/evaluation_table";
 import { percent, plural } from "../format";
 import { useDocument } from "../loading";
 import { Card, Loading, PageLink, ProblemBox } from "../parts/basics";
@@ -11,12 +13,14 @@ import type { Dataset, Explanation, Gnn, Page, Readiness } from "../types";
 const REFRESH_SECONDS = 3;
 const PLOTTED = 50;
 const SHOWN_GNNS = 6;
+const SHOWN_EVALUATIONS = 4;
 
 export function OverviewPage() {
   const readiness = useDocument<Readiness>("/readyz", () => REFRESH_SECONDS);
   const gnns = useDocument<Page<Gnn>>("/v1/gnns?limit=50");
   const datasets = useDocument<Page<Dataset>>("/v1/datasets?limit=50");
   const recent = useDocument<Page<Explanation>>(`/v1/explanations?limit=${PLOTTED}`, () => REFRESH_SECONDS * 3);
+  const evaluations = useDocument<Page<EvaluationSummary>>(`/v1/evaluations?limit=${SHOWN_EVALUATIONS}`, () => REFRESH_SECONDS * 3);
   return (
     <>
       <h1>Overview</h1>
@@ -29,6 +33,14 @@ export function OverviewPage() {
           <GnnTable gnns={gnns.document.items.slice(0, SHOWN_GNNS)} />
           <p>
             <PageLink to="/gnns">All GNNs, and a form for another</PageLink>
+          </p>
+        </Card>
+      )}
+      {evaluations.document && evaluations.document.items.length > 0 && (
+        <Card title="Recent evaluations">
+          <EvaluationTable evaluations={evaluations.document.items} names={namesOf(gnns.document?.items ?? [], datasets.document?.items ?? [])} />
+          <p>
+            <PageLink to="/evaluations">All evaluations and comparisons</PageLink>
           </p>
         </Card>
       )}

@@ -14,9 +14,10 @@ export interface Phase {
 export interface JobEvents {
   phases: Phase[]; // in the order of their beginnings
   series: Record<string, [number, number][]>; // step and value, by the figure's name
+  progress: Progress | null; // the newest
 }
 
-const NOTHING: JobEvents = { phases: [], series: {} };
+const NOTHING: JobEvents = { phases: [], series: {}, progress: null };
 
 // Follows the events; the browser reconnects and continues after the last one.
 export function useJobEvents(job: string): JobEvents {
@@ -33,7 +34,7 @@ export function useJobEvents(job: string): JobEvents {
       begun(before, state === "queued" ? (waiting_for === null ? "queued" : "waiting for a training") : state === "running" ? `running, attempt ${attempt}` : state, at),
     );
     listen<{ stage: string }>("answer", (before, { stage, at }) => begun(before, `${stage} answer`, at));
-    listen<Progress>("progress", (before, progress) => withFigures(begun(before, progress.phase ?? "working", progress.at), progress));
+    listen<Progress>("progress", (before, progress) => ({ ...withFigures(begun(before, progress.phase ?? "working", progress.at), progress), progress }));
     source.addEventListener("error", () => {
       if (source.readyState === EventSource.CLOSED) source.close();
     });

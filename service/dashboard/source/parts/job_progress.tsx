@@ -26,7 +26,7 @@ export function JobProgress({ job }: { job: Job }) {
   );
 }
 
-function Bar({ progress }: { progress: Progress }) {
+export function Bar({ progress }: { progress: Progress }) {
   if (!progress.total) return <span class="muted"> {progress.phase}</span>;
   return (
     <span>

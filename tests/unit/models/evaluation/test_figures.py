@@ -68,6 +68,8 @@ def test_curves_and_areas_follow_their_definition(several: list[InstanceAnswer])
     result = curves(several)
     np.testing.assert_allclose(result.strict, strict.mean(1))
     np.testing.assert_allclose(result.fidelity, (strict * gain).mean(1))
+    best = np.array([1 / one.edges for one in several])[None, :] <= steps[:, None] + 1e-9
+    np.testing.assert_allclose(result.ceiling, best.mean(1))
     area = np.trapezoid(strict.mean(1), steps) / 0.3
     assert float(cf_acc_scores(several).mean()) == pytest.approx(area)
 

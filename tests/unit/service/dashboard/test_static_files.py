@@ -39,7 +39,9 @@ def test_the_licences_of_what_is_bundled_are_beside_it() -> None:
 
 
 def test_pages_load_nothing_from_other_sites(api) -> None:
-    for path in ("/", "/gnns/motifs", "/explanations/exp_1", "/jobs/job_1", "/ask"):
+    forms = ("/ask", "/evaluate", "/compare")
+    resources = ("/gnns/motifs", "/explanations/exp_1", "/jobs/job_1", "/comparisons/cmp_1")
+    for path in ("/", "/evaluations", "/evaluations/evl_1", *forms, *resources):
         page = api.client.get(path)
         assert page.status_code == 200
         policy = page.headers["content-security-policy"]
