@@ -64,7 +64,7 @@ export function ComparisonPage({ id }: { id: string }) {
       )}
       {one.job.finished_at === null && (
         <Card title="In progress">
-          <p role="status">The rows of both evaluations are compared.</p>
+          <p role="status">{one.state === "queued" ? "Waiting for a worker." : "The rows of both evaluations are compared."}</p>
           <JobProgress job={one.job} />
         </Card>
       )}
