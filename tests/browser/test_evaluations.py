@@ -62,6 +62,11 @@ def test_an_evaluation_is_started_by_keyboard_and_its_figures_and_rows_are_read(
     expect(page.get_by_text("The test set has no labels")).to_be_visible()
     expect(page.get_by_role("img", name=re.compile("CF-ACC curves; areas: search"))).to_be_visible()
 
+    for name in ("Audit report", "JSON", "Model card"):
+        link = page.get_by_role("link", name=name, exact=True).get_attribute("href")
+        answer = httpx.get(f"{address}{link}", timeout=60)
+        assert answer.status_code == 200, answer.text
+
     rows = read(address, f"/evaluations/{found['id']}/rows")["items"]
     with page.expect_download() as started:
         page.get_by_role("link", name="CSV of all rows").click()

@@ -112,8 +112,7 @@ function ResultOf({ result }: { result: Result }) {
         <p class="muted">
           Lines are 95 % intervals of candidate minus baseline, with 0 in the middle; each has its own scale. Effect size:{" "}
           {result.noise === "retraining" ? "difference from what is expected over the standard deviation of trainings" : "difference over the standard deviation of the paired differences of instances"}. p
-          values are corrected by Holm's method over all {plural(result.figures.length, "figure")}; moved means below {result.alpha}. Figures that one evaluation lacks, or that are equal for all
-          instances, are left out.
+          values are corrected by Holm's method over all {plural(result.figures.length, "figure")}; moved means below {result.alpha}. Figures that one evaluation lacks are left out.
         </p>
       </Card>
       <Warnings texts={result.warnings} />
@@ -169,5 +168,5 @@ function Finding({ figure }: { figure: Moved }) {
 }
 
 function titles(names: readonly string[]): string {
-  return names.map((name) => (COMPARED[name]?.title ?? name).toLowerCase()).join(", ");
+  return names.map((name) => COMPARED[name]?.title ?? name).join(", ");
 }

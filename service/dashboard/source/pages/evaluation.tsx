@@ -17,6 +17,12 @@ import type { Comparison } from "../evaluations/documents";
 import type { Dataset, Gnn, Page } from "../types";
 
 const REFRESH_SECONDS = 5; // besides the events
+const REPORTS = [
+  { format: "html", title: "Audit report" },
+  { format: "pdf", title: "PDF" },
+  { format: "json", title: "JSON" },
+  { format: "cyclonedx", title: "Model card" },
+] as const;
 
 export function EvaluationPage({ id }: { id: string }) {
   const evaluation = useDocument<Evaluation>(`/v1/evaluations/${id}`, (found) => (found.job.finished_at === null ? REFRESH_SECONDS : null));
@@ -59,6 +65,11 @@ export function EvaluationPage({ id }: { id: string }) {
                 Compare
               </PageLink>
             )}
+            {REPORTS.map(({ format, title }) => (
+              <a key={format} class="button" href={`/v1/evaluations/${one.id}/report?format=${format}`} target="_blank" rel="noopener">
+                {title}
+              </a>
+            ))}
           </p>
           <Card title="Figures">
             <p class="muted">
