@@ -22,7 +22,7 @@ def purpose_and_data(subject: Subject) -> Section:
     if purpose.text is None:
         text = (
             "Nobody stated what the GNN is for. Whoever asks for this report can state it "
-            f"(purpose), or note it in the metadata {PURPOSE_KEY} of the GNN."
+            f"(purpose), or note it in the metadata {PURPOSE_KEY} of evaluation or GNN."
         )
     else:
         text = f"{purpose.text} (Stated {purpose.source}; nobody checked it.)"

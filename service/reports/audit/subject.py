@@ -29,7 +29,7 @@ from store.errors import Conflict, NotFound, OnHold
 from store.retention.expiry import of_tenant, retention_of
 from store.store import Store
 
-PURPOSE_KEY = "intended_purpose"  # of the GNN's metadata
+PURPOSE_KEY = "intended_purpose"  # of the metadata
 _DAY = 24 * 3600.0
 _MAX_REPEATS = 5  # results of other evaluations that are read
 
@@ -155,7 +155,7 @@ def read_subject(
         reference=reference,
         reference_id=row.dataset_id,
         test_set=test_set,
-        purpose=_purpose(purpose, gnn),
+        purpose=_purpose(purpose, row, gnn),
         keeping=keeping,
         repeats=_repeats(artifacts, others, result.rows_sha256),
         comparison=comparison,
@@ -165,12 +165,17 @@ def read_subject(
     )
 
 
-def _purpose(stated: str | None, gnn: Gnn | None) -> Purpose:
+def _purpose(stated: str | None, evaluation: Evaluation, gnn: Gnn | None) -> Purpose:
+    """That of the request, else of the evaluation's metadata, else of the GNN's."""
     if stated is not None:
         return Purpose(stated, "by whoever asked for this report")
-    noted = None if gnn is None else (gnn.caller_metadata or {}).get(PURPOSE_KEY)
-    if isinstance(noted, str) and noted.strip():
-        return Purpose(noted, f"in the metadata {PURPOSE_KEY} of the GNN")
+    for owner, metadata in (
+        ("evaluation", evaluation.caller_metadata),
+        ("GNN", None if gnn is None else gnn.caller_metadata),
+    ):
+        noted = (metadata or {}).get(PURPOSE_KEY)
+        if isinstance(noted, str) and noted.strip():
+            return Purpose(noted, f"in the metadata {PURPOSE_KEY} of the {owner}")
     return Purpose(None, "")
 
 

@@ -52,8 +52,8 @@ class ReportQuery(BaseModel):
     )
     purpose: Annotated[str, Field(min_length=1, max_length=2000)] | None = Field(
         None,
-        description="What the GNN is for. Without it, the metadata `intended_purpose` of the GNN; "
-        "the report says who stated it, or that nobody did.",
+        description="What the GNN is for. Without it, the metadata `intended_purpose` of the "
+        "evaluation or the GNN; the report says who stated it, or that nobody did.",
     )
     comparison: str | None = Field(
         None, max_length=64, description="Id of a comparison of this evaluation to include."

@@ -182,10 +182,15 @@ def test_a_purpose_is_stated_by_somebody_or_by_nobody(world: World, evaluation: 
     )
     assert "<b>rings" not in report(world, evaluation["id"], purpose=asked).text
     path = f"/v1/gnns/{world.gnn}"
-    changed = {"metadata": {"intended_purpose": "ring counting"}}
-    assert world.api.client.patch(path, json=changed).status_code == 200
+    noted = {"metadata": {"intended_purpose": "ring counting"}}
+    assert world.api.client.patch(path, json=noted).status_code == 200
     assert "ring counting (Stated in the metadata intended_purpose of the GNN" in said()
-    world.api.client.patch(path, json={"metadata": {"intended_purpose": None}})
+    noted = {"metadata": {"intended_purpose": "rings of tests"}}
+    at = f"/v1/evaluations/{evaluation['id']}"
+    assert world.api.client.patch(at, json=noted).status_code == 200
+    assert "rings of tests (Stated in the metadata intended_purpose of the evaluation" in said()
+    for changed in (path, at):
+        world.api.client.patch(changed, json={"metadata": {"intended_purpose": None}})
 
 
 def test_a_repeated_evaluation_counts_as_a_replay(world: World) -> None:
