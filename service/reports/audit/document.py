@@ -5,9 +5,22 @@ HTML, PDF and JSON all come from this content, so they cannot say different thin
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+CYCLONEDX_VERSION = "1.6"  # the first with model cards is 1.5
+
+
+class ReportFormat(StrEnum):
+    """The files of a report."""
+
+    HTML = "html"
+    JSON = "json"
+    CSV = "csv"
+    PDF = "pdf"
+    CYCLONEDX = "cyclonedx"
 
 
 class Part(BaseModel):

@@ -9,11 +9,9 @@ import uuid
 from importlib.metadata import version
 from typing import Any
 
-from service.reports.audit.document import AuditReport, ReportFigure
+from service.reports.audit.document import CYCLONEDX_VERSION, AuditReport, ReportFigure
 from service.reports.audit.subject import Subject
 
-SPEC_VERSION = "1.6"  # the first with model cards is 1.5
-MEDIA_TYPE = f"application/vnd.cyclonedx+json; version={SPEC_VERSION}"
 _UNKNOWN_TRAINING = "Whether the GNN was trained on it is not known."
 
 Json = dict[str, Any]
@@ -46,9 +44,9 @@ def model_card(subject: Subject, report: AuditReport) -> Json:
         if gnn.description:
             model["description"] = gnn.description
     return {
-        "$schema": f"http://cyclonedx.org/schema/bom-{SPEC_VERSION}.schema.json",
+        "$schema": f"http://cyclonedx.org/schema/bom-{CYCLONEDX_VERSION}.schema.json",
         "bomFormat": "CycloneDX",
-        "specVersion": SPEC_VERSION,
+        "specVersion": CYCLONEDX_VERSION,
         "serialNumber": uuid.uuid5(uuid.NAMESPACE_OID, _identity(subject)).urn,
         "version": 1,
         "metadata": {

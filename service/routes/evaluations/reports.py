@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from enum import StrEnum
 from http import HTTPStatus
 from typing import Annotated
 
 from anyio import to_thread
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from service import examples
 from service.context import ContextOf
 from service.http.openapi import problem_responses, schema_of
 from service.http.principals import Reader
-from service.http.responses import json_response
-from service.reports.audit.document import AuditReport
-from service.reports.audit.figures import as_csv
-from service.reports.audit.html_page import html_page
-from service.reports.audit.model_card import MEDIA_TYPE, model_card
-from service.reports.audit.pdf_file import pdf_file
-from service.reports.audit.report import audit_report
-from service.reports.audit.subject import read_subject
+from service.reports.audit.document import CYCLONEDX_VERSION, AuditReport, ReportFormat
 from service.reports.embed_errors import POLICY
 from service.submission.resource_ids import checked_id
 from store.store import Store
@@ -31,15 +22,8 @@ from store.store import Store
 router = APIRouter(tags=["evaluations"])
 
 _PDF = "application/pdf"
+_CYCLONEDX = f"application/vnd.cyclonedx+json; version={CYCLONEDX_VERSION}"
 _HEADERS = {"Content-Security-Policy": f"{POLICY}frame-ancestors 'self'"}
-
-
-class ReportFormat(StrEnum):
-    HTML = "html"
-    JSON = "json"
-    CSV = "csv"
-    PDF = "pdf"
-    CYCLONEDX = "cyclonedx"
 
 
 class ReportQuery(BaseModel):
@@ -77,7 +61,7 @@ class ReportQuery(BaseModel):
                 },
                 "text/csv": {"schema": {"type": "string"}, "example": examples.AUDIT_CSV},
                 _PDF: {"schema": {"type": "string", "format": "binary"}, "example": "%PDF-1.4…"},
-                MEDIA_TYPE: {"schema": {"type": "object"}, "example": examples.MODEL_CARD},
+                _CYCLONEDX: {"schema": {"type": "object"}, "example": examples.MODEL_CARD},
             },
         },
         **problem_responses(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.NOT_IMPLEMENTED),
@@ -101,18 +85,19 @@ async def get_evaluation_report(
 
 
 def _written(store: Store, tenant: str, evaluation_id: str, query: ReportQuery) -> Response:
-    subject = read_subject(
-        store, tenant, evaluation_id, purpose=query.purpose, comparison_id=query.comparison
+    # Loaded for the first report: an API that writes none stays smaller.
+    from service.reports.audit.files import report_file  # noqa: PLC0415
+
+    content, media_type = report_file(
+        store,
+        tenant,
+        evaluation_id,
+        query.format,
+        purpose=query.purpose,
+        comparison_id=query.comparison,
     )
-    report = audit_report(subject)
-    name = {"Content-Disposition": f'attachment; filename="{evaluation_id}-report.{query.format}"'}
-    if query.format is ReportFormat.JSON:
-        return json_response(report)
-    if query.format is ReportFormat.PDF:
-        return Response(pdf_file(report), media_type=_PDF, headers=name)
-    if query.format is ReportFormat.CYCLONEDX:
-        text = json.dumps(model_card(subject, report), ensure_ascii=False, allow_nan=False)
-        return Response(text, media_type=MEDIA_TYPE)
-    if query.format is ReportFormat.CSV:
-        return Response(as_csv(report.figures), media_type="text/csv", headers=name)
-    return HTMLResponse(html_page(report), headers=_HEADERS)
+    headers = _HEADERS if query.format is ReportFormat.HTML else {}
+    if query.format in (ReportFormat.CSV, ReportFormat.PDF):
+        name = f"{evaluation_id}-report.{query.format}"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, headers=headers, media_type=media_type)
