@@ -44,6 +44,21 @@ def test_other_requests_that_add_something_count_too(api):
     assert api.client.get("/v1/datasets").json()["items"] == []
 
 
+def test_an_evaluation_counts_with_its_shards_and_is_refused_as_a_whole(api):
+    gnn, dataset = api.gnn(), api.dataset()
+    body = {"gnn": gnn, "dataset": dataset, "test": dataset, "explainers": ["search"]}
+    body |= {"metrics": [], "metadata": {"team": "risk"}}
+    limit(api, jobs=1)
+    before = api.written()
+    refused = api.client.post("/v1/evaluations", json=body)
+    assert refused.status_code == 429
+    assert int(refused.headers["Retry-After"]) > 0
+    assert refused.json()["quota"] == {"name": "jobs", "limit": 1, "used": 2}
+    assert {**api.written(), "artifacts": 0} == {**before, "artifacts": 0}
+    limit(api, jobs=2)
+    assert api.client.post("/v1/evaluations", json=body).status_code == 202
+
+
 def test_requests_per_second_are_limited(api):
     limit(api, requests_per_second=2)
     answers = [api.client.get("/v1/jobs") for _ in range(40)]
