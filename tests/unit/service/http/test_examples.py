@@ -19,6 +19,7 @@ from service.schemas import (
     DatasetIn,
     DenoiserIn,
     ExplanationIn,
+    GlobalIn,
     GraphPreviewIn,
     PredictionsIn,
     WhatIfIn,
@@ -179,6 +180,7 @@ def test_models_and_the_graph_reader_accept_example_bodies(document):
                 | ClassIn
                 | DatasetIn
                 | DenoiserIn
+                | GlobalIn
                 | GraphPreviewIn
                 | PredictionsIn
                 | WhatIfIn,
