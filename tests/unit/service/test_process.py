@@ -23,8 +23,8 @@ MAX_RSS = 165e6  # 150e6 before the API signed receipts (7 MB) and wrote pages (
 def test_the_service_imports_nothing_heavy():
     code = (
         "import service.app, service.__main__, service.drawing.svg, sys;"
-        "heavy = {'torch', 'torch_geometric', 'networkx', 'scipy', 'rdkit', 'fpdf', 'models',"
-        "'worker'};"
+        "heavy = {'torch', 'torch_geometric', 'networkx', 'scipy', 'rdkit', 'fpdf', 'alembic',"
+        "'models', 'worker'};"
         "found = heavy & set(sys.modules);"
         "sys.exit(f'imported: {found}' if found else 0)"
     )
@@ -34,7 +34,11 @@ def test_the_service_imports_nothing_heavy():
 
 @pytest.fixture
 def process(tmp_path):
-    """`python -m service` on a free port, with an unreachable broker."""
+    """`python -m service` on a free port, with an unreachable broker.
+
+    The database exists: only the very first start creates it, which imports Alembic.
+    """
+    Store.open(Settings(data_dir=tmp_path / "data")).close()
     port = free_port()
     environment = {
         **os.environ,

@@ -16,6 +16,7 @@ import store.database.migrations
 from d4explain.contracts.scopes import DEFAULT_TENANT
 from store import jobs
 from store.database import schema
+from store.database.migrations import alembic_commands
 from store.database.sessions import Database
 from store.errors import SchemaMismatch
 from store.settings import Settings
@@ -48,6 +49,10 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=120,
     )
+
+
+def test_the_names_of_the_files_are_the_versions_of_the_migrations() -> None:
+    assert schema.known_versions() == alembic_commands.revisions()
 
 
 def test_opening_an_empty_database_creates_the_tables(tmp_path: Path) -> None:
