@@ -325,6 +325,16 @@ ROUTES = {
 }
 
 
+# What a link to an explanation opens without a key.
+LINKED = {
+    "GET /v1/explanations/{explanation_id}",
+    "GET /v1/explanations/{explanation_id}/answers/{stage}",
+    "GET /v1/explanations/{explanation_id}/report",
+    "GET /v1/explanations/{explanation_id}/letter",
+    "GET /embed/explanations/{explanation_id}",
+}
+
+
 @dataclass
 class Tenancy:
     """Two tenants in one deployment; `ask` sends requests with a key of one of them."""
@@ -377,6 +387,14 @@ def tenancy(deployed: Callable[..., Deployment]) -> Iterator[Tenancy]:
         their_ids = filled(deployment(theirs, "theirs"), theirs.row.id)
         MINE["ids"] = my_ids
         yield Tenancy(app, root.client, mine, my_ids, their_ids, keys)
+
+
+@pytest.fixture(scope="module")
+def token(tenancy: Tenancy) -> str:
+    """Of a link to an explanation of this tenant."""
+    path = f"/v1/explanations/{tenancy.my_ids.explanation}/links"
+    url = tenancy.mine.client.post(path, json={"seconds": 600}).json()["url"]
+    return str(url.partition("token=")[2])
 
 
 def filled(deployment: Deployment, key_id: str) -> Ids:
@@ -483,6 +501,23 @@ def test_foreign_ids_are_answered_like_unknown_ones(tenancy: Tenancy, operation:
         expected = tenancy.ask(operation, unknown_path, unknown_body, "everything")
         assert answer.status_code == 404, answer.text
         assert shape(answer, tenancy.their_ids) == shape(expected, UNKNOWN)
+    assert tenancy.mine.written() == before
+
+
+@pytest.mark.parametrize("operation", ROWS)
+def test_a_link_opens_its_explanation_and_no_other_route(
+    tenancy: Tenancy, operation: str, token: str
+) -> None:
+    path, body = ROWS[operation].requests(tenancy.my_ids, tenancy.my_ids)[0]
+    before = tenancy.mine.written()
+    template = path or operation.split(" ")[1]
+    linked = f"{template}{'&' if '?' in template else '?'}token={token}"
+    answer = tenancy.ask(operation, linked, body, None)
+    if operation in LINKED:
+        assert answer.status_code == 200, answer.text
+    else:
+        assert answer.status_code == 403
+        assert answer.json()["type"] == "urn:d4explain:problem:link-opens-one-explanation"
     assert tenancy.mine.written() == before
 
 
