@@ -122,7 +122,7 @@ class _World:
 
     def _note_refusal(self, request: str, answer: httpx.Response, before: dict[str, int]) -> bool:
         """Whether the outcome is unknown; anything but a clear refusal is a fault."""
-        slug = answer.json()["type"].rsplit("/", 1)[-1]
+        slug = answer.json()["type"].rsplit(":", 1)[-1]
         detail = answer.json()["detail"]
         self.life.refusals[f"{answer.status_code} {slug}"] += 1
         if answer.status_code == 507 and "disk" in detail:
