@@ -437,6 +437,11 @@ class WhatIfIn(Body):
             description="Pairs of node ids: an edge is removed, another pair gets an edge.",
         ),
     ]
+    gnn: GnnReference | None = Field(
+        None,
+        description="Another GNN to ask instead, such as the next version: it classifies graphs, "
+        "with the same features, edge attributes and classes.",
+    )
 
 
 class ExplanationIn(

@@ -30,8 +30,9 @@ from service.http.principals import Reader
 from service.http.problems import ProblemError
 from service.http.responses import json_response
 from service.schemas import WhatIfIn
-from service.submission.resource_ids import checked_id
-from store.catalogue import datasets
+from service.submission.judges import check_same_task
+from service.submission.resource_ids import checked_id, report_at
+from store.catalogue import datasets, gnns
 from store.errors import Conflict
 from store.store import Store
 
@@ -60,7 +61,8 @@ class NearestQuery(BaseModel):
     summary="What the GNN answers if edges of an explained graph are toggled",
     description="A warm worker answers at once; nothing is queued or stored. `toggles` are pairs "
     "of node ids of the graph as posted: an edge is removed, another pair gets one. The `edits` of "
-    "a counterfactual as toggles give its prediction. For a node, `graph` is its neighbourhood.",
+    "a counterfactual as toggles give its prediction. For a node, `graph` is its neighbourhood. "
+    "`gnn` asks another GNN about the same graph, such as the next version.",
     responses={
         200: response("The prediction.", WhatIf, examples.WHAT_IF),
         **problem_responses(*_PROBLEMS, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
@@ -73,6 +75,10 @@ async def ask_what_if(
     async with posted_json(request) as body:
         posted = parse_model(body.read(), WhatIfIn)
     asked = await run_in_thread(_subject, context.store, principal.tenant, explanation_id)
+    if posted.gnn is not None:
+        asked["gnn"] = await run_in_thread(
+            _other_gnn, context.store, principal.tenant, asked["gnn"], posted.gnn
+        )
     call = WhatIfCall(**asked, graph=posted.graph, toggles=posted.toggles)
     found = await _ask(context, CallKind.WHAT_IF, call, WhatIf, _WHAT_IF_SECONDS, place="body")
     return json_response(found)
@@ -113,6 +119,24 @@ def _subject(store: Store, tenant: str, explanation_id: str) -> dict[str, str]:
         "dataset": summary.dataset,
         "answer_sha256": document.require_result(),
     }
+
+
+def _other_gnn(store: Store, tenant: str, explained: str, reference: str) -> str:
+    """The id of the GNN to ask instead; the drawn neighbourhood of a node suits one GNN only."""
+    with store.database.reading() as session:
+        gnn = gnns.get(session, explained, tenant)
+        with report_at("/gnn"):
+            other = gnns.require_ready(session, reference, tenant, lock=False)
+    check_same_task(other, gnn, "/gnn")
+    if gnns.classifies_nodes(gnn):
+        reject("/gnn", f"{other.id} classifies nodes; only GNNs that classify graphs are compared")
+    if gnns.edge_features(other) != gnns.edge_features(gnn):
+        reject(
+            "/gnn",
+            f"{other.id} takes {gnns.edge_features(other) or 'no'} attributes per edge; "
+            f"the GNN {gnn.id} takes {gnns.edge_features(gnn) or 'none'}",
+        )
+    return other.id
 
 
 async def _ask(

@@ -85,19 +85,24 @@ def _check_judge(judge: Gnn, gnn: Gnn, at: str) -> None:
         reject(at, f"{judge.id} is behind a URL; judges need weights")
     if judge.sha256 == gnn.sha256:
         reject(at, f"{judge.id} is the GNN that is explained; it cannot judge itself")
-    for name, what in (("features", "features per node"), ("classes", "classes")):
-        if judge.spec[name] != gnn.spec[name]:
-            reject(
-                at,
-                f"{judge.id} has {judge.spec[name]:,} {what}; "
-                f"the GNN {gnn.id} has {gnn.spec[name]:,}",
-            )
-    if gnns.classifies_nodes(judge) != gnns.classifies_nodes(gnn):
-        classified = "nodes" if gnns.classifies_nodes(gnn) else "graphs"
-        reject(at, f"{judge.id} does not classify {classified}, as the GNN {gnn.id} does")
+    check_same_task(judge, gnn, at)
     if gnns.edge_features(judge) not in (0, gnns.edge_features(gnn)):
         reject(
             at,
             f"{judge.id} takes {gnns.edge_features(judge)} attributes per edge; "
             f"the GNN {gnn.id} takes {gnns.edge_features(gnn) or 'none'}",
         )
+
+
+def check_same_task(other: Gnn, gnn: Gnn, at: str) -> None:
+    """Raises a fault unless both GNNs classify the same things with the same features."""
+    for name, what in (("features", "features per node"), ("classes", "classes")):
+        if other.spec[name] != gnn.spec[name]:
+            reject(
+                at,
+                f"{other.id} has {other.spec[name]:,} {what}; "
+                f"the GNN {gnn.id} has {gnn.spec[name]:,}",
+            )
+    if gnns.classifies_nodes(other) != gnns.classifies_nodes(gnn):
+        classified = "nodes" if gnns.classifies_nodes(gnn) else "graphs"
+        reject(at, f"{other.id} does not classify {classified}, as the GNN {gnn.id} does")

@@ -119,6 +119,15 @@ def answered(address: str, graph: object, gnn: str = "edges", dataset: str = "ri
     return str(answer.json()["id"])
 
 
+def ask_page(address: str) -> str:
+    """Where to ask the GNN `edges`, whatever else tests have registered."""
+    gnn, dataset = (
+        httpx.get(f"{address}/v1/{kind}").raise_for_status().json()["id"]
+        for kind in ("gnns/edges", "datasets/rings")
+    )
+    return f"{address}/ask?gnn={gnn}&dataset={dataset}"
+
+
 def prepared(stack: Stack) -> str:
     service = stack.start_service()
     worker = stack.start_worker()

@@ -1,4 +1,7 @@
-"""Every page without serious findings of axe, in both colour schemes, and by keyboard alone."""
+"""Every page without serious findings of axe, in both colour schemes and on a narrow screen; and
+
+every journey by keyboard alone.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import answered, ring
+from tests.browser.conftest import answered, ask_page, ring
 from tests.browser.test_journeys import SLOW
 
 SERIOUS = {"serious", "critical"}
@@ -32,30 +35,49 @@ def paths(
         "nothing": f"/explanations/exp_{'0' * 20}",
         "settings": "/settings",
         "job": f"/jobs/{document['job']['id']}",
-        "ask": "/ask",
+        "ask": ask_page(address).removeprefix(address),
         "evaluations": "/evaluations",
         "evaluation": f"/evaluations/{evaluation}",
         "evaluate": "/evaluate",
         "comparison": f"/comparisons/{comparison}",
         "compare": f"/compare?baseline={evaluation}",
+        "report": f"/v1/explanations/{explanation}/report",
+        "report of a class": f"/v1/explanations/{class_explanation}/report",
+        "letter": f"/v1/explanations/{explanation}/letter",
+        "embedded view": f"/embed/explanations/{explanation}",
+        "embedded class": f"/embed/explanations/{class_explanation}",
+        "embedded view of nothing": f"/embed/explanations/exp_{'0' * 20}",
     }
 
 
+@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("colours", ["light", "dark"])
-def test_no_page_has_serious_findings(
-    browser: Browser, address: str, paths: dict[str, str], colours: Literal["light", "dark"]
+def test_no_page_has_serious_findings_or_is_wider_than_the_screen(
+    browser: Browser,
+    address: str,
+    paths: dict[str, str],
+    *,
+    colours: Literal["light", "dark"],
+    width: int,
 ):
     findings = {}
     for name, path in paths.items():
-        context = browser.new_context(color_scheme=colours, bypass_csp=True)  # axe injects itself
+        context = browser.new_context(
+            color_scheme=colours,
+            viewport={"width": width, "height": 800},
+            bypass_csp=True,  # axe injects itself
+        )
         page = context.new_page()
         page.goto(address + path)
         page.wait_for_load_state("networkidle")
-        expect(page.locator("main")).to_be_visible()
+        expect(page.locator("main, body > p, body > h1").first).to_be_visible()
         if name == "ask":  # with a graph
             page.get_by_role("button", name="1. 3 nodes, 3 edges").click()
             expect(page.get_by_role("heading", name="Your graph")).to_be_visible()
+        for folded in page.locator("summary").all():
+            folded.click()
         findings[name] = serious_findings(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         context.close()
     assert not any(findings.values()), findings
 
@@ -63,7 +85,7 @@ def test_no_page_has_serious_findings(
 def test_asking_viewing_undoing_freezing_and_downloading_by_keyboard_alone(
     page: Page, address: str, tmp_path: Path
 ):
-    page.goto(f"{address}/ask")
+    page.goto(ask_page(address))
     press_until(page, "3. 5 nodes, 5 edges")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Your graph")).to_be_visible()
@@ -117,7 +139,26 @@ def test_alternatives_are_chosen_with_the_arrow_keys(page: Page, address: str):
     assert "alternative=1" in page.url
 
 
-def test_registering_and_asking_about_a_class_by_keyboard_alone(
+def test_a_bad_graph_and_a_class_gallery_by_keyboard_alone(
+    page: Page, address: str, class_explanation: str
+):
+    page.goto(ask_page(address))
+    press_until(page, "Graph")
+    page.keyboard.type("{nonsense")
+    press_until(page, "Read the graph")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("no valid JSON")
+    page.goto(f"{address}/explanations")
+    expect(page.get_by_role("link", name=class_explanation[-6:])).to_be_visible()
+    press_until(page, f"Class …{class_explanation[-6:]}")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Class explanation")).to_be_visible(timeout=SLOW)
+    strips = page.locator(".film").count()
+    for _ in range(strips):
+        press_until(page, "t = ")
+
+
+def test_registering_asking_and_asking_about_a_class_by_keyboard_alone(
     page: Page, address: str, gnn_files: tuple[Path, Path]
 ):
     page.goto(f"{address}/")
@@ -140,6 +181,17 @@ def test_registering_and_asking_about_a_class_by_keyboard_alone(
     press_until(page, "Ask about a graph")
     page.keyboard.press("Enter")
     page.wait_for_url("**/ask?gnn=*")
+    expect(page.get_by_role("button", name="3. 5 nodes, 5 edges")).to_be_visible(timeout=SLOW)
+    press_until(page, "3. 5 nodes, 5 edges")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("search only")).to_be_visible(timeout=SLOW)
+    press_until(page, "search only")
+    page.keyboard.press("Space")
+    press_until(page, "Ask")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("becomes class 1")).to_be_visible(timeout=SLOW)
+    page.go_back()
+    expect(page.get_by_label("What does a class look like?")).to_be_visible(timeout=SLOW)
     press_until(page, "What would change")
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("heading", name="Patterns of a class")).to_be_visible()

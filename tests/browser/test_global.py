@@ -6,11 +6,13 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import ask_page
+
 SLOW = 60_000  # milliseconds; a worker on a busy machine
 
 
 def test_ask_read_and_draw_the_edits(page: Page, address: str) -> None:
-    page.goto(f"{address}/ask")
+    page.goto(ask_page(address))
     page.get_by_label("near to many graphs of a class").check()
     page.get_by_label("Graphs at most").fill("1")
     page.get_by_label("Edits per node and edge").fill("0.2")

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from d4explain.contracts.scopes import DEFAULT_TENANT
-from store.catalogue import datasets
-from tests.browser.conftest import ring
-from tests.processes import Stack
+from tests.browser.conftest import ask_page, ring
 
 SLOW = 60_000  # milliseconds; a worker on a busy machine
 
 
 def ask_by_search(page: Page, address: str, graph: object) -> None:
     """Asks about a pasted graph, answered by search alone."""
-    page.goto(f"{address}/ask")
+    page.goto(ask_page(address))
     page.get_by_label("Graph", exact=True).fill(json.dumps(graph))
     page.get_by_role("button", name="Read the graph").click()
     page.get_by_label("search only").check()
@@ -74,6 +72,16 @@ def test_ask_view_undo_freeze_ask_again_and_download(page: Page, address: str, t
     graphml = tmp_path / "graph.graphml"
     started.value.save_as(graphml)
     assert "<graphml" in graphml.read_text()
+    with page.expect_download() as started:
+        page.get_by_role("link", name="SVG").click()
+    started.value.save_as(tmp_path / "graph.svg")
+    assert (tmp_path / "graph.svg").read_text().startswith("<svg")
+    with page.expect_download() as started:
+        page.get_by_role("link", name="JSON").click()
+    started.value.save_as(tmp_path / "answer.json")
+    document = json.loads((tmp_path / "answer.json").read_text())
+    page.get_by_text("Receipt", exact=True).click()
+    assert json.loads(page.locator("pre").inner_text()) == document["receipt"]
 
     before = page.url
     frozen = rows[0]["source"]
@@ -88,24 +96,7 @@ def test_ask_view_undo_freeze_ask_again_and_download(page: Page, address: str, t
     assert frozen not in [part.strip() for part in added.inner_text().split("\t")[1].split("–")]  # noqa: RUF001
 
 
-def test_a_provisional_answer_is_watched_until_the_final_one(page: Page, address: str) -> None:
-    body = {"kind": "counterfactual", "gnn": "edges", "dataset": "rings", "graph": ring(5)}
-    body |= {"aim": "minimal", "judges": "none"}
-    body |= {"denoiser": {"steps": 60, "hidden": 8, "blocks": 1, "seed": 5}}
-    posted = httpx.post(f"{address}/v1/explanations", json=body).json()
-    page.goto(f"{address}/explanations/{posted['id']}")
-    expect(page.get_by_text("Provisional answer, found by search.")).to_be_visible(timeout=SLOW)
-    expect(page.get_by_text("becomes class 1")).to_be_visible()
-    expect(page.get_by_text("The final answer is on its way")).to_be_visible()
-    expect(page.get_by_text("Provisional answer")).to_have_count(0, timeout=2 * SLOW)
-    expect(page.get_by_text("The final answer is on its way")).to_have_count(0)
-    expect(page.get_by_text("becomes class 1")).to_be_visible()
-    page.get_by_role("link", name="job", exact=True).click()
-    expect(page.get_by_role("row", name="provisional answer")).to_be_visible(timeout=SLOW)
-    expect(page.get_by_role("row", name="waiting for a training").first).to_be_visible()
-
-
-def test_a_registered_gnn_is_probed_and_then_asked(
+def test_a_registered_gnn_is_probed_and_gives_its_first_explanation(
     page: Page, address: str, gnn_files: tuple[Path, Path]
 ):
     spec, weights = gnn_files
@@ -118,9 +109,14 @@ def test_a_registered_gnn_is_probed_and_then_asked(
     expect(page.get_by_text("All checks passed.")).to_be_visible(timeout=SLOW)
     expect(page.get_by_role("heading", name="Layers")).to_be_visible()
     page.get_by_role("link", name="Ask about a graph").click()
-    page.get_by_role("button", name="1. 3 nodes, 3 edges").click()
+    page.get_by_role("button", name="3. 5 nodes, 5 edges").click()
     expect(page.get_by_role("heading", name="Your graph")).to_be_visible()
-    expect(page.locator("circle.node")).to_have_count(3)
+    expect(page.locator("circle.node")).to_have_count(5)
+    page.get_by_label("search only").check()
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.wait_for_url("**/explanations/exp_*")
+    expect(page.get_by_text("becomes class 1")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("link", name=re.compile("mine@"))).to_be_visible()
 
 
 def test_weights_that_do_not_fit_are_refused_with_the_reason(
@@ -146,19 +142,10 @@ def test_weights_that_do_not_fit_are_refused_with_the_reason(
     ],
 )
 def test_a_bad_graph_is_refused_with_the_reason(page: Page, address: str, text: str, said: str):
-    page.goto(f"{address}/ask")
+    page.goto(ask_page(address))
     page.get_by_label("Graph", exact=True).fill(text)
     page.get_by_role("button", name="Read the graph").click()
     expect(page.get_by_role("alert")).to_contain_text(said)
-
-
-def test_a_canceled_explanation_says_so(page: Page, address: str):
-    body = {"kind": "counterfactual", "gnn": "edges", "dataset": "rings", "graph": ring(5)}
-    explanation = httpx.post(f"{address}/v1/explanations", json=body).json()
-    page.goto(f"{address}/explanations/{explanation['id']}")
-    page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("canceled").first).to_be_visible(timeout=SLOW)
-    expect(page.get_by_role("button", name="Retry")).to_be_visible(timeout=SLOW)
 
 
 def test_patterns_of_a_class_are_shown_with_their_evidence(
@@ -188,7 +175,7 @@ def test_patterns_of_a_class_are_shown_with_their_evidence(
 
 
 def test_a_question_about_a_class_is_asked_by_name_and_canceled(page: Page, address: str) -> None:
-    page.goto(f"{address}/ask")
+    page.goto(ask_page(address))
     page.get_by_label("What does a class look like?").check()
     page.get_by_role("combobox", name="Class", exact=True).select_option(label="class 1")
     expect(page.get_by_text("There is no estimate")).to_be_visible()
@@ -198,31 +185,6 @@ def test_a_question_about_a_class_is_asked_by_name_and_canceled(page: Page, addr
     expect(page.get_by_role("heading", name="Class explanation")).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("canceled").first).to_be_visible(timeout=SLOW)
-
-
-def test_a_failed_training_says_why_and_can_be_retried(
-    page: Page, deployment: tuple[str, Stack]
-) -> None:
-    """The file of the reference set is lost."""
-    address, stack = deployment
-    graphs = [ring(3 + number % 5) for number in range(12)]
-    stored = httpx.post(f"{address}/v1/datasets", json={"name": "lost", "graphs": graphs}).json()
-    with stack.store.database.reading() as session:
-        digest = datasets.get(session, stored["id"], DEFAULT_TENANT).graphs_digest
-    [file] = stack.settings.data_dir.rglob(f"*{digest}*")
-    content = file.read_bytes()
-    file.unlink()
-    body = {"kind": "counterfactual", "gnn": "edges", "dataset": stored["id"], "graph": ring(5)}
-    body |= {"aim": "minimal", "judges": "none", "denoiser": {"steps": 5}}
-    posted = httpx.post(f"{address}/v1/explanations", json=body).json()
-    page.goto(f"{address}/explanations/{posted['id']}")
-    expect(page.get_by_role("alert").first).to_contain_text("train", timeout=2 * SLOW)
-    page.get_by_role("link", name="job", exact=True).click()
-    expect(page.get_by_role("alert")).to_be_visible(timeout=SLOW)
-    file.write_bytes(content)
-    page.get_by_role("button", name="Retry").click()
-    page.wait_for_url(lambda url: posted["job"]["id"] not in url)
-    expect(page.get_by_text("succeeded").first).to_be_visible(timeout=2 * SLOW)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +207,7 @@ def test_a_failed_training_says_why_and_can_be_retried(
 def test_graphs_of_every_format_are_read(page: Page, address: str, text: str) -> None:
     if "graphml" in text:
         text = text.replace('<node id="1"/><node id="2"/>', _NODES)
-    page.goto(f"{address}/ask")
+    page.goto(ask_page(address))
     page.get_by_label("Graph", exact=True).fill(text)
     page.get_by_role("button", name="Read the graph").click()
     expect(page.get_by_role("heading", name="Your graph")).to_be_visible()
@@ -257,7 +219,7 @@ _NODES = '<node id="1"><data key="d0">1</data></node><node id="2"><data key="d0"
 
 
 def test_a_dropped_file_is_read(page: Page, address: str) -> None:
-    page.goto(f"{address}/ask")
+    page.goto(ask_page(address))
     transfer = page.evaluate_handle(
         """text => {
           const transfer = new DataTransfer();
@@ -277,7 +239,7 @@ def test_a_graph_of_500_nodes_is_drawn_and_stays_fluent(page: Page, address: str
         "nodes": [{"id": node, "x": [1.0]} for node in range(500)],
         "edges": [{"source": source, "target": target} for source, target in edges],
     }
-    page.goto(f"{address}/ask")
+    page.goto(ask_page(address))
     page.get_by_label("Graph", exact=True).fill(json.dumps(graph))
     page.get_by_role("button", name="Read the graph").click()
     expect(page.locator("circle.node")).to_have_count(500, timeout=SLOW)
@@ -301,3 +263,31 @@ def test_unknown_addresses_say_so(page: Page, address: str):
     page.goto(f"{address}/explanations/exp_{'0' * 20}")
     expect(page.get_by_role("alert")).to_contain_text("exp_")
     assert page.goto(f"{address}/nowhere").status == 404
+
+
+def test_the_overview_names_gnn_set_and_verdict_of_recent_explanations(
+    page: Page, address: str, explanation: str
+) -> None:
+    listed = httpx.get(f"{address}/v1/explanations/{explanation}").json()
+    page.goto(address)
+    expect(page).to_have_title("Overview · d4explain")
+    for queue in ("train", "sample", "light"):
+        expect(page.get_by_text(f"Queue {queue}")).to_be_visible()
+    row = page.get_by_role("row", name=f"…{explanation[-6:]}")
+    expect(row).to_contain_text("edges@1")
+    expect(row).to_contain_text("rings@1")
+    expect(row).to_contain_text("unjudged")
+    expect(row).to_contain_text("100 %")  # its flip rate
+    trend = page.locator("section", has_text="Validity and transfer, last")
+    newest = httpx.get(f"{address}/v1/explanations?limit=50").json()["items"]
+    with_rate = [
+        one
+        for one in newest
+        if one["result_stage"] == "final" and one["summary"].get("flip_rate") is not None
+    ]
+    expect(trend.locator("circle.mark")).to_have_count(len(with_rate))
+    expect(trend.get_by_role("heading")).to_contain_text(f"last {len(with_rate)} final answer")
+    row.get_by_role("link").first.click()
+    expect(page).to_have_title(f"Explanations · {explanation} · d4explain")
+    assert listed["id"] in page.url
+    assert page.evaluate("document.activeElement.id") == "content"

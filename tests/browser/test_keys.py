@@ -128,6 +128,23 @@ def test_a_reader_may_look_but_not_ask(page: Page, guarded: Guarded) -> None:
     expect(page.get_by_role("button", name="Register")).to_have_count(0)
 
 
+def test_a_link_made_in_the_viewer_needs_no_key(
+    browser: Browser, page: Page, guarded: Guarded
+) -> None:
+    log_in(page, guarded, guarded.reader, f"/explanations/{guarded.explanation}")
+    page.get_by_label("Link for a frame, days").fill("2", timeout=SLOW)
+    page.get_by_role("button", name="Make the link").click()
+    link = page.get_by_role("link", name="/embed/explanations/")
+    expect(link).to_be_visible(timeout=SLOW)
+    stranger = browser.new_context()
+    view = stranger.new_page()
+    assert view.goto(str(link.get_attribute("href"))).status == 200
+    expect(view.get_by_text("would have said")).to_be_visible()
+    keyless = view.goto(f"{guarded.address}/v1/explanations/{guarded.explanation}/report")
+    assert keyless.status == 401
+    stranger.close()
+
+
 @pytest.fixture
 def other_site() -> Iterator[tuple[str, dict[str, str]]]:
     """A page of another origin; its HTML is the entry "page"."""

@@ -140,6 +140,28 @@ def test_the_results_in_the_readme_are_the_measured_ones() -> None:
         assert cells[:6] == measured(DATASETS[name]), name
 
 
+def test_the_speed_of_the_pages_is_the_measured_one() -> None:
+    [row] = json.loads((ROOT / "bench/results/speed-pages.json").read_text())
+    assert not row["short"]
+    section = (ROOT / "docs/dashboard.md").read_text().split("## Speed\n")[1].split("\n## ")[0]
+    table = section.split("<!-- pages -->\n")[1].split("\n\n")[0]
+    shown = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]
+    ]
+    assert shown == [
+        [name, f"{server:.0f}", f"{painted:.0f}", f"{worst:.0f}"]
+        for name, server, _, painted, worst in row["tables"][0]["rows"]
+    ]
+    for figure in (
+        f"`{row['command']}`",
+        row["date"],
+        f"drawn after {row['large_drawing_ms']:.0f} ms",
+        f"{row['what_if_p50_ms']:.1f} ms (median)",
+        f"{row['what_if_p95_ms']:.1f} ms (95th",
+    ):
+        assert figure in section, figure
+
+
 def test_the_threat_model_names_tests_that_exist_for_every_risk() -> None:
     page = (ROOT / "docs/threat-model.md").read_text()
     rows = re.findall(r"^\| (API\d+) .*$", page, re.MULTILINE)

@@ -223,13 +223,20 @@ class ExplanationOperations:
 
     @Operation
     async def what_if(
-        self, explanation_id: str, toggles: Iterable[tuple[NodeId, NodeId]], graph: int = 0
+        self,
+        explanation_id: str,
+        toggles: Iterable[tuple[NodeId, NodeId]],
+        graph: int = 0,
+        gnn: str | None = None,
     ) -> WhatIf:
         """The GNN's answer for an explained graph if these pairs of nodes are toggled.
 
-        An edge is removed, another pair gets an edge. Nothing is queued or stored.
+        An edge is removed, another pair gets an edge. Nothing is queued or stored. `gnn` asks
+        another GNN, such as the next version.
         """
-        body = {"graph": graph, "toggles": [list(ends) for ends in toggles]}
+        body: dict[str, Any] = {"graph": graph, "toggles": [list(ends) for ends in toggles]}
+        if gnn is not None:
+            body["gnn"] = gnn
         answer = await self._transport.send("POST", f"{PATH}/{explanation_id}/what-if", json=body)
         return WhatIf.model_validate(answer.json())
 

@@ -103,7 +103,8 @@ export async function whatIf(
   graph: number,
   toggles: readonly { source: NodeId; target: NodeId }[],
   signal?: AbortSignal,
+  gnn?: string, // another one than that of the explanation
 ): Promise<Prediction> {
-  const body = { graph, toggles: toggles.map(({ source, target }) => [source, target]) };
+  const body = { graph, toggles: toggles.map(({ source, target }) => [source, target]), gnn };
   return (await post<{ prediction: Prediction }>(`/v1/explanations/${explanation}/what-if`, body, {}, signal)).prediction;
 }

@@ -17,7 +17,10 @@ export function duration(seconds: number): string {
   return `${(seconds / 3600).toFixed(1)} h`;
 }
 
+// Nothing below certainty is called 100 %, and nothing above impossibility 0 %.
 export function percent(share: number): string {
+  if (share >= 0.995 && share < 1) return "> 99 %";
+  if (share > 0 && share < 0.0005) return "< 0.1 %";
   return `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
 }
 

@@ -49,6 +49,13 @@ function View({ location, session }: { location: URL; session: Session }) {
   return <p role="alert">There is no page at {location.pathname}.</p>;
 }
 
+// Tabs, bookmarks and screen readers name a page by its title.
+function titleOf(path: string): string {
+  const [section = "", id] = path.slice(1).split("/").map(decodeURIComponent);
+  const title = section === "jobs" ? "Job" : SECTIONS.find((one) => one.path === `/${section}`)?.title;
+  return [title, id, "d4explain"].filter((part) => part !== undefined).join(" · ");
+}
+
 const THEME = "d4explain-theme";
 
 function ThemeButton() {
@@ -75,6 +82,9 @@ function App() {
   const [problem, setProblem] = useState<Problem>();
   const first = `/${location.pathname.split("/")[1] ?? ""}`;
   const section = PARTS_OF_EVALUATIONS.includes(first) ? "/evaluations" : first;
+  useEffect(() => {
+    document.title = titleOf(location.pathname);
+  }, [location.pathname]);
   useEffect(() => {
     document.addEventListener("click", followLinks);
     return () => document.removeEventListener("click", followLinks);

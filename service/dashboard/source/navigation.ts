@@ -7,6 +7,7 @@ const listeners = new Set<() => void>();
 export function navigate(path: string): void {
   history.pushState(null, "", path);
   for (const listener of listeners) listener();
+  document.getElementById("content")?.focus(); // a screen reader starts at the new page
   scrollTo(0, 0);
 }
 

@@ -226,6 +226,7 @@ export interface Progress {
   step?: number;
   total?: number;
   metrics?: Record<string, number>;
+  at?: string; // of an event; the progress of an awaited training has none
 }
 
 export interface Job {

@@ -48,6 +48,39 @@ def test_each_toggle_adds_or_removes_an_edge(flow: ApiFlow, explanation: dict[st
     assert twice == nothing
 
 
+def test_another_version_is_asked_about_the_same_graph(
+    flow: ApiFlow, explanation: dict[str, Any]
+) -> None:
+    """The next version says `many` above 14.5 only: to it, the ring of 6 has many edges already."""
+    named = {**SPEC, "class_names": ["few", "many"]}
+    next_version = flow.register("edges", named, edge_counter(14.5))
+    for reference in (next_version["id"], "edges@2"):
+        asked = ask(flow, explanation, toggles=[], gnn=reference)
+        assert asked.status_code == 200, asked.text
+        assert asked.json()["prediction"]["class_name"] == "many"
+    removed = ask(flow, explanation, toggles=[["n0", "n1"], ["n1", "n2"]], gnn="edges@2").json()
+    assert (removed["prediction"]["class_name"], removed["edges"]) == ("few", 4)
+    assert ask(flow, explanation, toggles=[]).json()["prediction"]["class_name"] == "few"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"features": 2}, "has 2 features per node"),
+        ({"classes": 3}, "has 3 classes"),
+    ],
+)
+def test_a_gnn_for_other_graphs_is_not_asked(
+    flow: ApiFlow, explanation: dict[str, Any], spec: dict[str, Any], message: str
+) -> None:
+    other = flow.api.gnn(**spec)
+    assert_refused(ask(flow, explanation, toggles=[], gnn=other), "/gnn", message)
+
+
+def test_an_unknown_gnn_is_not_asked(flow: ApiFlow, explanation: dict[str, Any]) -> None:
+    assert_refused(ask(flow, explanation, toggles=[], gnn="nobody"), "/gnn", "nobody", status=404)
+
+
 def test_nothing_is_stored(flow: ApiFlow, explanation: dict[str, Any]) -> None:
     before = flow.api.written()
     assert ask(flow, explanation, toggles=[["n0", "n2"]]).status_code == 200

@@ -79,6 +79,7 @@ export function GraphDrawing(props: Props) {
           }));
         }}
         onPointerUp={() => (drag.current = null)}
+        onPointerCancel={() => (drag.current = null)}
         onPointerLeave={() => (drag.current = null)}
       >
         <g transform={`translate(${view.x} ${view.y}) scale(${view.scale})`}>{parts}</g>

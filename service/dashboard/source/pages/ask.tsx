@@ -35,14 +35,14 @@ export function AskPage({ query }: { query: URLSearchParams }) {
       </>
     );
   }
-  return <AskForm gnns={ready} datasets={datasets.document.items} chosen={query.get("gnn")} />;
+  return <AskForm gnns={ready} datasets={datasets.document.items} chosen={query.get("gnn")} set={query.get("dataset")} />;
 }
 
-function AskForm(props: { gnns: Gnn[]; datasets: Dataset[]; chosen: string | null }) {
+function AskForm(props: { gnns: Gnn[]; datasets: Dataset[]; chosen: string | null; set: string | null }) {
   const [gnnId, setGnnId] = useState(props.chosen ?? props.gnns[0]?.id ?? "");
   const gnn = props.gnns.find((one) => one.id === gnnId) ?? props.gnns[0];
   const fitting = fittingSets(gnn, props.datasets);
-  const [datasetId, setDatasetId] = useState("");
+  const [datasetId, setDatasetId] = useState(props.set ?? "");
   const dataset = fitting.find((one) => one.id === datasetId) ?? fitting[0];
   const [question, setQuestion] = useState<Question>("counterfactual");
   if (gnn === undefined) return null;

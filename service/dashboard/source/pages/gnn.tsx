@@ -3,7 +3,7 @@
 import { mayDo } from "../api";
 import type { EvaluationSummary } from "../evaluations/documents";
 import { EvaluationTable, namesOf } from "../evaluations/evaluation_table";
-import { timeAgo } from "../format";
+import { plural, timeAgo } from "../format";
 import { useDocument } from "../loading";
 import { Card, Loading, PageLink, ProblemBox, State, Table, Warnings } from "../parts/basics";
 import { ExplanationTable } from "../parts/explanation_table";
@@ -22,7 +22,7 @@ export function GnnPage({ id }: { id: string }) {
       </h1>
       <p class="muted">
         {gnn.id} · classifies {gnn.spec.task}s into {gnn.spec.class_names?.join(", ") ?? `${gnn.spec.classes} classes`} ·{" "}
-        {gnn.spec.features} features per node · registered {timeAgo(gnn.created_at)}
+        {plural(gnn.spec.features, "feature")} per node · registered {timeAgo(gnn.created_at)}
       </p>
       {gnn.description !== null && <p>{gnn.description}</p>}
       {gnn.state === "ready" && (

@@ -117,7 +117,8 @@ function Service({ readiness }: { readiness: Readiness }) {
 
 // Each point is one explanation, oldest first; many come at the same time, so their order is plotted.
 function Trends({ explanations }: { explanations: Explanation[] }) {
-  const ended = explanations.filter((one) => one.result_stage === "final").reverse();
+  // Classes have no flip rate.
+  const ended = explanations.filter((one) => one.result_stage === "final" && typeof one.summary?.flip_rate === "number").reverse();
   const points = (name: "flip_rate" | "transfer_ratio"): [number, number][] =>
     ended.flatMap((one, number) => {
       const value = one.summary?.[name];

@@ -115,7 +115,7 @@ function FilmStrip({ example, gnn, steps }: { example: ClassExample; gnn: string
         sees in the noise at that time and that the GNN chose among several. The chain met the pattern at {time(last.step)}
         {steps !== undefined && "; chains end at t = 1"}.
       </p>
-      <ol class="film">
+      <ol class="film" tabIndex={0} aria-label="From noise to the pattern">
         {example.chain.map((step) => (
           <li key={step.step}>
             <GraphDrawing

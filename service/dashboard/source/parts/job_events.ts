@@ -9,6 +9,7 @@ export const CURVES = ["loss", "detection_auc", "effect_share", "validity"] as c
 export interface Phase {
   name: string;
   at: string;
+  isMoment?: boolean; // an answer that came during the phase before it
 }
 
 export interface JobEvents {
@@ -25,16 +26,21 @@ export function useJobEvents(job: string): JobEvents {
   useEffect(() => {
     setEvents(NOTHING);
     const source = new EventSource(`/v1/jobs/${job}/events`);
-    const listen = <Data>(type: string, take: (before: JobEvents, data: Data & { at: string }) => JobEvents) =>
+    const listen = <Data>(type: string, take: (before: JobEvents, data: Data) => JobEvents) =>
       source.addEventListener(type, (event) => {
-        const data = JSON.parse((event as MessageEvent<string>).data) as Data & { at: string };
+        const data = JSON.parse((event as MessageEvent<string>).data) as Data;
         setEvents((before) => take(before, data));
       });
-    listen<{ state: JobState; attempt: number; waiting_for: string | null }>("state", (before, { state, attempt, waiting_for, at }) =>
+    listen<{ state: JobState; attempt: number; waiting_for: string | null; at: string }>("state", (before, { state, attempt, waiting_for, at }) =>
       begun(before, state === "queued" ? (waiting_for === null ? "queued" : "waiting for a training") : state === "running" ? `running, attempt ${attempt}` : state, at),
     );
-    listen<{ stage: string }>("answer", (before, { stage, at }) => begun(before, `${stage} answer`, at));
-    listen<Progress>("progress", (before, progress) => ({ ...withFigures(begun(before, progress.phase ?? "working", progress.at), progress), progress }));
+    listen<{ stage: string; at: string }>("answer", (before, { stage, at }) => ({ ...before, phases: [...before.phases, { name: `${stage} answer`, at, isMoment: true }] }));
+    // Progress of the trainings that the job waits for has no time: it is no phase of this job.
+    listen<Progress>("progress", (before, progress) =>
+      progress.at === undefined
+        ? { ...before, progress }
+        : { ...withFigures(begun(before, progress.phase ?? "working", progress.at), progress), progress },
+    );
     source.addEventListener("error", () => {
       if (source.readyState === EventSource.CLOSED) source.close();
     });
@@ -44,7 +50,7 @@ export function useJobEvents(job: string): JobEvents {
 }
 
 function begun(before: JobEvents, name: string, at: string): JobEvents {
-  if (before.phases.at(-1)?.name === name) return before;
+  if (before.phases.filter((phase) => !phase.isMoment).at(-1)?.name === name) return before;
   return { ...before, phases: [...before.phases, { name, at }] };
 }
 

@@ -41,22 +41,27 @@ export function Bar({ progress }: { progress: Progress }) {
 // When each phase began, and how long it took.
 function Phases({ job, phases }: { job: Job; phases: readonly Phase[] }) {
   if (phases.length === 0) return null;
-  const ends = [...phases.slice(1).map((phase) => phase.at), job.finished_at];
   return (
     <Table caption="Phases" head={["Phase", "Began", "Took"]}>
       {phases.map((phase, number) => {
-        const end = ends[number];
-        const isLast = number === phases.length - 1;
         return (
           <tr key={number}>
             <th scope="row">{phase.name}</th>
             <td>{new Date(phase.at).toLocaleTimeString()}</td>
-            <td>{end != null && !(isLast && job.finished_at !== null) ? duration((Date.parse(end) - Date.parse(phase.at)) / 1000) : isLast && job.finished_at === null ? "…" : ""}</td>
+            <td>{took(job, phase, phases.slice(number + 1))}</td>
           </tr>
         );
       })}
     </Table>
   );
+}
+
+// An answer and the end of the job are moments, which take no time.
+function took(job: Job, phase: Phase, later: readonly Phase[]): string {
+  if (phase.isMoment) return "";
+  const next = later.find((one) => !one.isMoment);
+  if (next !== undefined) return duration((Date.parse(next.at) - Date.parse(phase.at)) / 1000);
+  return job.finished_at === null ? "…" : "";
 }
 
 function Curves({ series }: { series: JobEvents["series"] }) {

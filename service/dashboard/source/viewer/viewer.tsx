@@ -13,6 +13,7 @@ import { type Frozen, frozenOf, NOTHING_FROZEN, withEdge, withNode } from "../gr
 import { GraphDrawing } from "../graphs/graph_drawing";
 import { GraphTable } from "./graph_table";
 import { NearestGraph } from "./nearest_graph";
+import { OtherVersionChoice, useOtherVersion } from "./other_version";
 import { usePreview } from "../graphs/previews";
 import { drawnEdges, neighbourhood, toggled, togglesOf, type Toggles } from "../graphs/undirected_edges";
 import { VerdictText } from "./verdict_text";
@@ -74,6 +75,7 @@ function AnswerViewer(props: Props & { graph: number; answer: CounterfactualAnsw
   const posted = useMemo(() => (shown.reduced || answer.molecule === null ? shown.graph : { smiles: answer.molecule.smiles }), [shown]);
   const { preview, problem } = usePreview(gnn.id, posted);
   const found = useWhatIf(explanation.id, props.graph, chosen, toggles);
+  const other = useOtherVersion(explanation.id, props.graph, gnn, toggles);
   const mayAsk = mayDo("explain");
 
   const choose = (number: number) => {
@@ -103,6 +105,8 @@ function AnswerViewer(props: Props & { graph: number; answer: CounterfactualAnsw
     { name: "before", prediction: answer.prediction, style: "before" },
     ...(chosen ? [{ name: "answer", prediction: chosen.prediction, style: "after" }] : []),
     ...(found.changed && found.prediction ? [{ name: "yours", prediction: found.prediction, style: "now" }] : []),
+    ...(other.before ? [{ name: `v${other.chosen?.version}, before`, prediction: other.before, style: "before" }] : []),
+    ...(other.after ? [{ name: `v${other.chosen?.version}, changed`, prediction: other.after, style: "after" }] : []),
   ];
   return (
     <>
@@ -120,7 +124,7 @@ function AnswerViewer(props: Props & { graph: number; answer: CounterfactualAnsw
             <ProblemBox problem={problem} />
             {shown.reduced && (
               <p class="muted">
-                The graph has {plural(answer.graph.nodes.length, "node")}; the drawing shows {plural(shown.graph.nodes.length, "node")} around the edits.
+                The graph has {plural(answer.graph.nodes.length, "node")}; the drawing shows {plural(shown.graph.nodes.length, "node")} around {shown.around}.
               </p>
             )}
             {preview && (
@@ -150,6 +154,7 @@ function AnswerViewer(props: Props & { graph: number; answer: CounterfactualAnsw
         <div>
           <Card title="The GNN's answer">
             <Probabilities rows={rows} classNames={gnn.spec.class_names} />
+            <OtherVersionChoice other={other} />
             <WhatIfText found={found} before={answer.prediction} />
             {found.changed && (
               <button type="button" onClick={() => setToggles(togglesOf(chosen?.edits ?? []))}>
@@ -218,17 +223,19 @@ function Alternatives(props: { choices: Counterfactual[]; believable: number; ch
 interface Shown {
   graph: Graph;
   reduced: boolean;
+  around: string; // what the drawing shows of a graph that is too large
 }
 
 // The graph to draw: the original, or the surroundings of all edits if it is too large.
 function useShownGraph(answer: CounterfactualAnswer, choices: readonly Counterfactual[]): Shown {
   return useMemo(() => {
-    if (answer.graph.nodes.length <= DRAWN_NODES) return { graph: answer.graph, reduced: false };
+    if (answer.graph.nodes.length <= DRAWN_NODES) return { graph: answer.graph, reduced: false, around: "" };
     const ends = choices.flatMap((one) => one.edits.flatMap((edit) => [edit.source, edit.target]));
     const centres = new Set(answer.node === null ? ends : [answer.node.id, ...ends]);
     const first = answer.graph.nodes[0];
     if (centres.size === 0 && first !== undefined) centres.add(first.id);
-    return { graph: neighbourhood(answer.graph, centres, NEIGHBOURS), reduced: true };
+    const around = ends.length > 0 ? "the edits" : `node ${[...centres][0]}`;
+    return { graph: neighbourhood(answer.graph, centres, NEIGHBOURS), reduced: true, around };
   }, [answer]);
 }
 
