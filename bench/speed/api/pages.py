@@ -149,6 +149,11 @@ def _filled(
     large = client.explain_counterfactual(gnn, dataset, [_large_graph(seed)], **budget)
     ended = [client.explanation(one.id) for one in asked if client.result(one)]
     client.result(large)
+    gallery = client.explain_class(gnn, dataset, 0, explainer="mined")
+    client.result(gallery)
+    test = client.create_dataset("motifs-test", graphs)
+    evaluation = client.evaluate(gnn, dataset, test, explainers=["search", "greedy"], metrics=[])
+    client.wait_for_evaluation(evaluation.id)
     with Store.open(Settings(data_dir=data), migrate=False) as store:
         copy_explanations(store, [one.id for one in ended], count, seed)
     paths = {
@@ -161,6 +166,9 @@ def _filled(
         "settings": "/settings",
         "viewer": f"/explanations/{ended[0].id}",
         f"viewer, {_LARGE_NODES} nodes": f"/explanations/{large.id}",
+        "class gallery": f"/explanations/{gallery.id}",
+        "evaluations": "/evaluations",
+        "evaluation": f"/evaluations/{evaluation.id}",
     }
     return paths, ended[0]
 
