@@ -25,12 +25,10 @@ from service.http.openapi import install_openapi
 from service.http.waiting import JobWatcher
 from service.reports.embed_errors import EmbedErrors
 from service.routes import (
-    answers,
     dashboard,
     datasets,
     denoisers,
     docs,
-    explanations,
     gnn_aliases,
     gnns,
     graph_previews,
@@ -38,14 +36,13 @@ from service.routes import (
     jobs,
     large_graphs,
     predictions,
-    reports,
     webhooks,
-    what_if,
 )
 from service.routes.access import keys, links, sessions
 from service.routes.data_life import holds, metadata, tenant_policies
 from service.routes.evaluations import comparisons, evaluations, rows, signed_results
 from service.routes.evaluations import reports as evaluation_reports
+from service.routes.explaining import answers, explanations, reports, what_if
 from service.routes.integrations import kserve, trustyai
 from service.routes.receipts import audit_log, receipts, replays
 from service.signer import Signer

@@ -167,7 +167,7 @@ class Deployment:
         import numpy as np  # noqa: PLC0415
         import safetensors.numpy  # noqa: PLC0415
 
-        from d4explain.contracts.gnn_tensors import expected_tensors  # noqa: PLC0415
+        from d4explain.contracts.gnn_files.gnn_tensors import expected_tensors  # noqa: PLC0415
 
         return bytes(
             safetensors.numpy.save(

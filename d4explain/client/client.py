@@ -18,7 +18,7 @@ from d4explain.client.address import api_address, api_key_headers
 from d4explain.client.evaluations.operations import EvaluationOperations
 from d4explain.client.graph_formats.posted_graphs import Graphs
 from d4explain.client.operations.data_life import DataLifeOperations
-from d4explain.client.operations.datasets import DatasetOperations
+from d4explain.client.operations.datasets.datasets import DatasetOperations
 from d4explain.client.operations.explanation_requests import (
     counterfactual_body,
     get_explanation,

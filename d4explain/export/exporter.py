@@ -20,8 +20,8 @@ from torch import nn
 from torch_geometric.data import Data
 
 from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.gnn_files.weights import check_weights
 from d4explain.contracts.gnn_spec import parse_spec
-from d4explain.contracts.weights import check_weights
 from d4explain.errors import CommandError
 from d4explain.export.comparison import compare, logits
 from d4explain.export.gnn_builder import build_gnn, check_model_tensors, fused, value_names

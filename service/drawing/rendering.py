@@ -20,8 +20,14 @@ from service.graph_io.chosen_graph import (
     factual_graph,
     global_counterfactual_count,
 )
-from service.graph_io.grafana_writer import to_grafana
-from service.graph_io.graph_writers import Format, require_answer, to_cytoscape, to_graphml, to_pyg
+from service.graph_io.writing.grafana_writer import to_grafana
+from service.graph_io.writing.graph_writers import (
+    Format,
+    require_answer,
+    to_cytoscape,
+    to_graphml,
+    to_pyg,
+)
 from service.http.faults import reject
 from service.http.responses import caching_headers, entity_tag, not_modified
 from store.catalogue import gnns

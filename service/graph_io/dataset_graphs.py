@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from d4explain.contracts.requests import CanonicalGraph
 from d4explain.contracts.results import ResultGraph
-from service.graph_io.result_graphs import as_result_graph
+from service.graph_io.writing.result_graphs import as_result_graph
 from store.artifacts import graph_sets
 from store.artifacts.artifact_store import ArtifactStore
 from store.database.tables import Dataset

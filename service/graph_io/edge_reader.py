@@ -10,7 +10,7 @@ from d4explain.contracts.features.feature_schema import broken_rows
 from d4explain.contracts.gnn_spec import MAX_EDGE_FEATURES
 from d4explain.contracts.requests import Pair
 from d4explain.contracts.results import NodeId
-from service.graph_io.expected_features import ExpectedEdgeAttributes
+from service.graph_io.features.expected_features import ExpectedEdgeAttributes
 from service.graph_io.input_formats import EdgeEnd, ParsedGraph
 from service.http.faults import Faults, shown, too_many
 

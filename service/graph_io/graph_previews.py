@@ -10,10 +10,10 @@ from d4explain.contracts.results import Molecule, ResultGraph
 from service.drawing.layout import layout
 from service.drawing.molecule_svg import molecule_positions
 from service.drawing.node_types import NodeTypes, node_types
-from service.graph_io.gnn_features import expected_features
+from service.graph_io.features.gnn_features import expected_features
 from service.graph_io.graph_reader import read_graph
-from service.graph_io.result_graphs import as_result_graph
 from service.graph_io.unread_attributes import InputWarnings
+from service.graph_io.writing.result_graphs import as_result_graph
 from service.http.faults import reject
 from store.database.tables import Gnn
 from store.molecules import MoleculeError, ReadMolecule

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from d4explain.contracts.requests import CanonicalGraph
 from service.graph_io.edge_reader import read_edge_attributes, read_edges
-from service.graph_io.expected_features import (
+from service.graph_io.features.expected_features import (
     ExpectedEdgeAttributes,
     ExpectedFeatures,
     unknown_class,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
-from d4explain.contracts.gnn_archive import UNREADABLE
+from d4explain.contracts.gnn_files.gnn_archive import UNREADABLE
 from service.graph_io.schemas import MAX_FLOAT32, Feature
 from service.graph_io.unread_attributes import InputWarnings, is_edge_value, is_feature_name
 from service.http.faults import Fault, InvalidRequestError, faults_of, reject, too_many

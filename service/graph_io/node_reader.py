@@ -6,7 +6,7 @@ import numpy as np
 
 from d4explain.contracts.features.feature_schema import broken_rows
 from d4explain.contracts.results import NodeId
-from service.graph_io.expected_features import ExpectedFeatures
+from service.graph_io.features.expected_features import ExpectedFeatures
 from service.graph_io.input_formats import ParsedGraph
 from service.http.faults import Faults, shown
 from store.settings import Settings

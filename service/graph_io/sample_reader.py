@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from d4explain.contracts.features.feature_schema import column_rules, edge_column_rules
 from d4explain.contracts.gnn_spec import GnnSpecDocument
 from d4explain.contracts.requests import CanonicalGraph, ProbeRequest
-from service.graph_io.expected_features import (
+from service.graph_io.features.expected_features import (
     ExpectedEdgeAttributes,
     ExpectedFeatures,
     class_number,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from service.graph_io.expected_features import ExpectedFeatures
+from service.graph_io.features.expected_features import ExpectedFeatures
 from service.http.faults import Faults, shown
 
 _Part = Literal["node", "edge", "graph"]

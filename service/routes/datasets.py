@@ -14,8 +14,8 @@ from starlette.responses import Response
 from d4explain.resource_names import DATASET
 from service import examples
 from service.context import ContextOf, handle_body, run_in_thread
-from service.graph_io.expected_features import ExpectedFeatures
-from service.graph_io.gnn_features import expected_features
+from service.graph_io.features.expected_features import ExpectedFeatures
+from service.graph_io.features.gnn_features import expected_features
 from service.graph_io.graph_reader import read_graphs
 from service.graph_io.unread_attributes import InputWarnings
 from service.http.bodies import PostedBody, posted_json

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from d4explain.contracts.job_states import TrainingState
 from service import examples
 from service.context import ContextOf, handle_body, run_in_thread
-from service.graph_io.gnn_features import check_column_rules
+from service.graph_io.features.gnn_features import check_column_rules
 from service.http.bodies import json_body
 from service.http.idempotency import (
     Created,

@@ -18,7 +18,7 @@ from d4explain.contracts.requests import (
     DenoiserConfig,
     Explainer,
 )
-from service.graph_io.gnn_features import check_column_rules
+from service.graph_io.features.gnn_features import check_column_rules
 from service.http.bodies import PostedBody
 from service.http.faults import reject, shown
 from service.http.idempotency import Created, Submission, find_created

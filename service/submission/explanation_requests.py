@@ -16,7 +16,7 @@ from d4explain.contracts.requests import (
     Pair,
     PredictionRequest,
 )
-from service.graph_io.gnn_features import expected_features
+from service.graph_io.features.gnn_features import expected_features
 from service.graph_io.graph_reader import read_graph, read_graphs
 from service.graph_io.schemas import checked_node_id
 from service.graph_io.unread_attributes import InputWarnings

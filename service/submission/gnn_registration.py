@@ -9,11 +9,11 @@ from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
 
 from d4explain.contracts.defaults import MIB
-from d4explain.contracts.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive
+from d4explain.contracts.gnn_files.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive
+from d4explain.contracts.gnn_files.weights import WeightLimits, check_weights
 from d4explain.contracts.gnn_spec import BlackBoxSpecDocument, GnnSpecDocument, parse_spec
 from d4explain.contracts.plugins import BLACK_BOX
 from d4explain.contracts.requests import ProbeRequest
-from d4explain.contracts.weights import WeightLimits, check_weights
 from service import examples
 from service.graph_io.sample_reader import probe_request
 from service.http.bodies import FormParts, form_body

@@ -16,8 +16,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from safetensors.numpy import load
 
+from d4explain.contracts.gnn_files.weights import check_weights
 from d4explain.contracts.gnn_spec import parse_spec
-from d4explain.contracts.weights import check_weights
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER_PACKAGES = ("service", "worker", "store", "models", "bench")

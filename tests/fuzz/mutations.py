@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
-from d4explain.contracts.gnn_archive import UNREADABLE
+from d4explain.contracts.gnn_files.gnn_archive import UNREADABLE
 from tests.fuzz.targets import Target
 
 _SMILES_PARTS = (

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import safetensors.numpy
 
-from d4explain.contracts.gnn_archive import write_archive
-from d4explain.contracts.gnn_tensors import expected_tensors
+from d4explain.contracts.gnn_files.gnn_archive import write_archive
+from d4explain.contracts.gnn_files.gnn_tensors import expected_tensors
 from service import examples
 from service.examples.shared import NODE_LINK_GRAPH, PYG_GRAPH
 from tests.fuzz.targets import LAYERS, SPEC, Target

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-from d4explain.contracts import gnn_archive as archive_files
 from d4explain.contracts.defaults import MIB
 from d4explain.contracts.errors import DomainError
 from d4explain.contracts.features.featurisers import SmilesFeaturiser
-from d4explain.contracts.gnn_archive import GnnArchive
+from d4explain.contracts.gnn_files import gnn_archive as archive_files
+from d4explain.contracts.gnn_files.gnn_archive import GnnArchive
+from d4explain.contracts.gnn_files.gnn_tensors import expected_tensors
+from d4explain.contracts.gnn_files.weights import check_weights
 from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
-from d4explain.contracts.gnn_tensors import expected_tensors
-from d4explain.contracts.weights import check_weights
-from service.graph_io.expected_features import ExpectedFeatures
+from service.graph_io.features.expected_features import ExpectedFeatures
 from service.graph_io.graph_reader import read_graphs
 from service.graph_io.large_graph_reader import LargeForm, read_large
 from service.http.faults import InvalidRequestError

@@ -23,7 +23,7 @@ from torch import nn
 from d4explain import Client, RefusedError
 from d4explain.cli.main import main
 from d4explain.contracts.counterfactual_results import CounterfactualResult
-from d4explain.contracts.gnn_archive import SPEC, WEIGHTS, write_archive
+from d4explain.contracts.gnn_files.gnn_archive import SPEC, WEIGHTS, write_archive
 from d4explain.contracts.job_states import GnnState
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from d4explain.contracts.errors import PluginError
-from d4explain.contracts.gnn_tensors import plugin_tensors
+from d4explain.contracts.gnn_files.gnn_tensors import plugin_tensors
 from d4explain.contracts.plugins import ArchitecturePlugin, LayerPlugin, TensorShape, missing_types
 from d4explain.contracts.spec_checks.layer_types import BUILT_IN, PluginDocument
 from d4explain.gnn.spec import PluginLayer

@@ -12,7 +12,7 @@ from typing import Any
 
 from d4explain.client.errors import RejectedGnnError
 from d4explain.client.graph_formats.posted_graphs import Graphs, graph_list, pyg_graphs
-from d4explain.client.operations.dataset_requests import create_dataset
+from d4explain.client.operations.datasets.dataset_requests import create_dataset
 from d4explain.client.operations.gnn_registration import register_gnn, registration_form
 from d4explain.client.operations.resource_paths import checked_name
 from d4explain.client.options import Metadata

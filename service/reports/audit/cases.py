@@ -12,7 +12,7 @@ from d4explain.contracts.requests import CanonicalGraph
 from d4explain.contracts.results import Edit, Molecule, Prediction, ResultEdge, ResultGraph
 from service.drawing.svg import edits_picture
 from service.graph_io.chosen_graph import ChosenGraph
-from service.graph_io.result_graphs import as_result_graph
+from service.graph_io.writing.result_graphs import as_result_graph
 from service.reports.audit.document import Picture
 from service.reports.letters import capitalised, edit_list
 from store.molecules import MoleculeError, ReadMolecule

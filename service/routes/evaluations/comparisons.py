@@ -50,7 +50,7 @@ from service.resources import PageOf
 from service.routes.data_life.metadata import MERGED_WITH_JOBS, METADATA_PATCH, PATCH_PROBLEMS
 from service.routes.jobs import wait_for_job
 from service.schemas import MetadataPatch
-from service.submission.comparison_checks import create
+from service.submission.evaluations.comparison_checks import create
 from service.submission.resource_ids import checked_id, gnn_filter
 from store import jobs
 from store.catalogue import metadata_changes

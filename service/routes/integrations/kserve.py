@@ -33,8 +33,8 @@ from service.http.problems import MEDIA_TYPE, ProblemError
 from service.http.responses import accepted_headers, json_response
 from service.http.waiting import MAX_WAIT_SECONDS, parse_prefer
 from service.resources import ExplanationLinks, Resource
-from service.routes.answers import seconds_until, wait_for_answer
-from service.routes.explanations import submit_posted
+from service.routes.explaining.answers import seconds_until, wait_for_answer
+from service.routes.explaining.explanations import submit_posted
 from service.submission.explanation_checks import PostedExplanation
 from service.submission.explanation_submissions import Committed
 from service.submission.kserve_requests import KserveIn, explanation_body

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from d4explain.contracts.global_counterfactuals.requests import GlobalRequest
-from service.graph_io.node_type_columns import have_node_types
+from service.graph_io.features.node_type_columns import have_node_types
 from service.http.faults import reject
 from service.schemas import GlobalIn
 from service.submission.explanation_requests import class_number

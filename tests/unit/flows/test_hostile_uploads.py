@@ -17,7 +17,7 @@ import pytest
 import safetensors.numpy
 import torch
 
-from d4explain.contracts.gnn_archive import SPEC, WEIGHTS, write_archive
+from d4explain.contracts.gnn_files.gnn_archive import SPEC, WEIGHTS, write_archive
 from d4explain.contracts.gnn_spec import MAX_LAYERS
 
 BIAS = "layers.2.linear.bias"

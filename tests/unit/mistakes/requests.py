@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
+from d4explain.contracts.gnn_files.gnn_tensors import expected_tensors
 from d4explain.contracts.gnn_spec import parse_spec
-from d4explain.contracts.gnn_tensors import expected_tensors
 
 ATOM_TYPES = ["C", "N", "O"]
 SPECS: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from d4explain.contracts.features.featurisers import ELEMENTS, SmilesFeaturiser
 from d4explain.contracts.requests import CanonicalGraph, Smiles
 from d4explain.contracts.results import Edit
 from service.drawing.molecule_svg import draw_molecule
-from service.graph_io.expected_features import ExpectedFeatures
+from service.graph_io.features.expected_features import ExpectedFeatures
 from service.graph_io.graph_reader import read_graph, read_graphs
 from service.http.faults import InvalidRequestError
 from store import molecules

@@ -9,7 +9,7 @@ from d4explain.cli.input.files import write_file
 from d4explain.cli.input.user_objects import load_model, split_names, user_code
 from d4explain.cli.options import Json
 from d4explain.cli.output.terminal import output, print_json
-from d4explain.contracts.gnn_archive import SPEC, WEIGHTS, write_archive
+from d4explain.contracts.gnn_files.gnn_archive import SPEC, WEIGHTS, write_archive
 from d4explain.errors import CommandError
 
 

@@ -11,7 +11,7 @@ from torch_geometric.nn import Sequential
 from d4explain import Client, RefusedError
 from d4explain.cli.exit_codes import ExitCode
 from d4explain.cli.main import main
-from d4explain.contracts.gnn_archive import SPEC, WEIGHTS, GnnArchive, write_archive
+from d4explain.contracts.gnn_files.gnn_archive import SPEC, WEIGHTS, GnnArchive, write_archive
 from d4explain.contracts.job_states import GnnState
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from d4explain.contracts.gnn_files.gnn_tensors import expected_tensors
 from d4explain.contracts.gnn_layers import LayerDocument
 from d4explain.contracts.gnn_spec import parse_spec
-from d4explain.contracts.gnn_tensors import expected_tensors
 from d4explain.contracts.vocabulary.spec_model import LayerModel
 from worker.loading.reference_sampling import REFERENCE_NODES
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.gnn_files.gnn_tensors import expected_tensors
 from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
-from d4explain.contracts.gnn_tensors import expected_tensors
 from d4explain.gnn.network import Gnn
 from store.catalogue.gnns import content_hash
 from worker.loading.spec_conversion import spec_from_document

@@ -17,13 +17,13 @@ from torch_geometric.nn import LEConv, ResGatedGraphConv
 from d4explain.contracts import plugins
 from d4explain.contracts.counterfactual_results import CounterfactualResult
 from d4explain.contracts.errors import InvalidInput, PluginError
+from d4explain.contracts.gnn_files.gnn_tensors import expected_tensors
+from d4explain.contracts.gnn_files.weights import check_weights
 from d4explain.contracts.gnn_spec import GnnSpecDocument, parse_spec
-from d4explain.contracts.gnn_tensors import expected_tensors
 from d4explain.contracts.job_states import GnnState, JobState
 from d4explain.contracts.requests import CanonicalGraph, CounterfactualRequest, DenoiserConfig
 from d4explain.contracts.scopes import DEFAULT_TENANT
 from d4explain.contracts.spec_checks.layer_types import check_plugins
-from d4explain.contracts.weights import check_weights
 from d4explain.gnn.graphs import Graph, to_dense, to_sparse
 from d4explain.gnn.network import Gnn, predict
 from store import jobs

@@ -28,7 +28,7 @@ from d4explain.contracts.results import (
 from service.drawing.layout import layout
 from service.drawing.svg import to_svg
 from service.graph_io.chosen_graph import ChosenGraph, chosen_graph
-from service.graph_io.graph_writers import to_graphml
+from service.graph_io.writing.graph_writers import to_graphml
 
 SVG = "{http://www.w3.org/2000/svg}"
 FORMATS = ["svg", "graphml", "cytoscape", "pyg"]

@@ -12,7 +12,7 @@ from d4explain.contracts.features.feature_schema import (
     WeightColumn,
     edge_column_rules,
 )
-from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
+from service.graph_io.features.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
 from service.graph_io.graph_reader import read_graph, read_graphs
 from service.graph_io.unread_attributes import InputWarnings
 from service.http.faults import InvalidRequestError, pointer

@@ -9,8 +9,8 @@ import pytest
 import safetensors.numpy
 import torch
 
-from d4explain.contracts.gnn_archive import SAMPLES, SPEC, WEIGHTS, write_archive
-from service.graph_io.gnn_features import check_column_rules
+from d4explain.contracts.gnn_files.gnn_archive import SAMPLES, SPEC, WEIGHTS, write_archive
+from service.graph_io.features.gnn_features import check_column_rules
 from worker.execution.runner import Runner
 from worker.handlers import HANDLERS
 from worker.loading.library import Library

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from d4explain.contracts.gnn_files.gnn_tensors import expected_tensors
 from d4explain.contracts.gnn_spec import GnnSpecDocument
-from d4explain.contracts.gnn_tensors import expected_tensors
 from d4explain.gnn.network import Gnn
 from d4explain.gnn.spec import (
     ActivationLayer,

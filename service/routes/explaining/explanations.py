@@ -41,7 +41,7 @@ from service.http.responses import (
 from service.http.waiting import parse_prefer
 from service.resource_builders import explanation_summary
 from service.resources import ExplanationResource, ExplanationSummary, PageOf
-from service.routes.answers import (
+from service.routes.explaining.answers import (
     GraphQuery,
     document_or_graph,
     has_awaited_answer,

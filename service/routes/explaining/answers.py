@@ -19,8 +19,8 @@ from service import examples
 from service.context import Context, ContextOf, run_in_thread
 from service.drawing.rendering import GRAPHML, SVG, DrawnResult, GraphSelection, drawing_response
 from service.explanation_documents import answer_response, read_summary
-from service.graph_io.grafana_writer import GrafanaNodeGraph
-from service.graph_io.graph_writers import CytoscapeDocument, Format, PygDocument
+from service.graph_io.writing.grafana_writer import GrafanaNodeGraph
+from service.graph_io.writing.graph_writers import CytoscapeDocument, Format, PygDocument
 from service.http.faults import reject
 from service.http.openapi import IF_NONE_MATCH, problem_responses, response, response_variants
 from service.http.principals import Reader

@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from d4explain.contracts.errors import InvalidInput
-from d4explain.contracts.gnn_archive import SAMPLES, SPEC, WEIGHTS, GnnArchive, write_archive
+from d4explain.contracts.gnn_files.gnn_archive import (
+    SAMPLES,
+    SPEC,
+    WEIGHTS,
+    GnnArchive,
+    write_archive,
+)
 
 MEMBERS = {SPEC: b'{"features": 1}', WEIGHTS: b"\x00" * 500, SAMPLES: b'{"graphs": []}'}
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from d4explain.contracts.errors import InvalidInput
+from d4explain.contracts.gnn_files.gnn_tensors import expected_tensors
+from d4explain.contracts.gnn_files.weights import WeightLimits, check_weights
 from d4explain.contracts.gnn_spec import parse_spec
-from d4explain.contracts.gnn_tensors import expected_tensors
-from d4explain.contracts.weights import WeightLimits, check_weights
 
 Tensors = dict[str, NDArray[Any]]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from d4explain.gnn.graphs import Graph
 from models.realism.node_types import NodeTypes, TypeSource
-from service.graph_io.node_type_columns import have_node_types
+from service.graph_io.features.node_type_columns import have_node_types
 
 
 def by_the_method(x: np.ndarray, starts: np.ndarray) -> bool:

@@ -13,7 +13,7 @@ from d4explain.contracts.features.feature_schema import (
     edge_column_rules,
 )
 from d4explain.contracts.features.featurisers import featuriser_of
-from service.graph_io.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
+from service.graph_io.features.expected_features import ExpectedEdgeAttributes, ExpectedFeatures
 from service.http.faults import reject
 from store.artifacts import graph_sets, large_graphs
 from store.artifacts.files import TenantArtifacts

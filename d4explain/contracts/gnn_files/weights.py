@@ -11,8 +11,8 @@ from safetensors import SafetensorError
 
 from d4explain.contracts.defaults import MIB
 from d4explain.contracts.errors import Fault, InvalidInput, printable, quoted
+from d4explain.contracts.gnn_files.gnn_tensors import expected_tensors
 from d4explain.contracts.gnn_spec import GnnSpecDocument
-from d4explain.contracts.gnn_tensors import expected_tensors
 from d4explain.contracts.plugins import TensorShape
 from d4explain.contracts.strict_json import MalformedJsonError, parse_json
 

@@ -16,12 +16,12 @@ from service.evaluation_models import (
     ExplainerEstimate,
     HeldOutIn,
 )
-from service.graph_io.gnn_features import check_column_rules
+from service.graph_io.features.gnn_features import check_column_rules
 from service.http.faults import reject
 from service.http.idempotency import Created, Submission, already_created, create_once
 from service.http.json_bodies import parse_model
 from service.submission import cost_estimates
-from service.submission.evaluation_sets import Instances, chosen_instances, rest_set
+from service.submission.evaluations.evaluation_sets import Instances, chosen_instances, rest_set
 from service.submission.explanation_checks import DenoiserWish, affordable_config
 from service.submission.judges import MIN_GRAPHS, judge_ids
 from service.submission.request_webhooks import checked_webhook

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from d4explain.client.graph_formats.posted_graphs import Graphs
-from d4explain.client.operations.dataset_requests import create_dataset
-from d4explain.client.operations.large_graph_upload import upload_large_graph
+from d4explain.client.operations.datasets.dataset_requests import create_dataset
+from d4explain.client.operations.datasets.large_graph_upload import upload_large_graph
 from d4explain.client.operations.resource_paths import (
     DatasetReference,
     GnnReference,

@@ -1,0 +1,1 @@
+"""The client's calls about reference sets and large graphs."""

@@ -1,0 +1,1 @@
+"""The files of a GNN: archive, weights and the tensors in them."""

@@ -1,0 +1,1 @@
+"""How the features of posted graphs become those that a GNN expects."""

@@ -1,0 +1,1 @@
+"""Graphs of answers in the formats of `?format=`."""

@@ -1,0 +1,1 @@
+"""Routes of explanations: ask, read, what-if, reports."""

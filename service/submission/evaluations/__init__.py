@@ -1,0 +1,1 @@
+"""Checks of requests for evaluations and comparisons."""
