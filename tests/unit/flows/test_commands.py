@@ -288,6 +288,8 @@ def test_every_command_works_and_asks_the_routes_of_the_page(shell: Shell) -> No
     assert near["nearest"]["prediction"]["class_name"] == "ring"
     assert "of node neighbourhoods" in shell.run(f"explanations nearest {explanation}")
 
+    covering = shell.json("explain-global --gnn chains --from open --count 1 --preset fast")
+    assert covering["result"]["source_class"] == 0
     walk_through_evaluations(shell)
 
     job = answer["job"]["id"]

@@ -571,7 +571,7 @@ def test_bash_completes_commands(tmp_path: Path) -> None:
         check=True,
         timeout=60,
     )
-    assert shown.stdout.split() == ["explain", "explanations"], shown.stderr
+    assert shown.stdout.split() == ["explain", "explain-global", "explanations"], shown.stderr
 
 
 @pytest.mark.parametrize(
