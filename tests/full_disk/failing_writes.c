@@ -42,6 +42,7 @@ void disk_observe(int observing) { is_observing = observing; }
 void disk_free(void) { first = last = 0; is_full = 0; }
 long disk_calls(void) { return calls; }
 long disk_failed(void) { return failed; }
+int disk_is_full(void) { return is_full; }
 const char *disk_what(void) { return what; }
 
 static int is_below(const char *path) {

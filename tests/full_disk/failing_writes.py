@@ -74,6 +74,11 @@ class FailingDisk:
         return int(self._library.disk_failed())
 
     @property
+    def is_full(self) -> bool:
+        """Whether it says that it is full."""
+        return bool(self._library.disk_is_full())
+
+    @property
     def what_failed_first(self) -> str:
         """The call and the file, without the folder."""
         return bytes(self._library.disk_what()).decode()

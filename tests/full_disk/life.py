@@ -44,6 +44,8 @@ from worker.webhooks.delivery_loop import DeliveryLoop
 _SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwbXn8"
 _STEP_SECONDS = 20.0
 _FULL_SECONDS = 0.15  # how long the disk stays full
+_IDLE_SECONDS = 1.0  # … and, before that, without any write
+_POLL_SECONDS = 0.005
 # Tables whose rows count attempts, which differ if something failed, and tables of processes.
 _OF_ATTEMPTS = {"audit_log", "job_events", "webhook_attempts", "workers", "leads"}
 _OUTCOME_UNKNOWN = "outcome-unknown"
@@ -211,13 +213,18 @@ def _refuse_to_exit(code: int) -> None:
 
 @contextmanager
 def _freed_soon(disk: FailingDisk) -> Iterator[None]:
-    """Frees the disk a moment after it has refused a write."""
+    """Frees the disk a moment after it has refused a write.
+
+    Also if it is full and nobody writes: a worker may wait for space before its next write.
+    """
     is_over = threading.Event()
 
     def free() -> None:
-        while not disk.failed:
-            if is_over.wait(0.005):
+        waits = 0
+        while not disk.failed and waits < _IDLE_SECONDS / _POLL_SECONDS:
+            if is_over.wait(_POLL_SECONDS):
                 return
+            waits += disk.is_full
         is_over.wait(_FULL_SECONDS)
         disk.free()
 
