@@ -7,11 +7,14 @@ from sqlalchemy.orm import Session
 
 from d4explain.contracts.evaluations.results import ComparisonResult
 from d4explain.contracts.job_states import JobKind, JobState
+from store.database import audit_entries
+from store.database.audit_entries import Action
 from store.database.identifiers import new_id
 from store.database.lists import caller_metadata
 from store.database.lists.filters import NO_FILTERS, Filters
 from store.database.lists.paging import Page, page_of
 from store.database.tables import Comparison, Evaluation, Job
+from store.database.tables.audit import Source
 from store.database.tables.base import JsonObject
 from store.errors import NotFound
 from store.jobs.claims import Claim, held
@@ -103,3 +106,5 @@ def finish(session: Session, claim: Claim, result: ComparisonResult) -> None:
     comparison = get(session, job.subject_id or "", job.tenant_id)
     comparison.result = result.model_dump(mode="json")
     session.flush()
+    action = Action("store_comparison", job.tenant_id, job.subject_id, source=Source.WORKER)
+    audit_entries.note(session, action)

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+from sqlalchemy import select
 
+from store.database.tables.audit import AuditEntry, Source
 from tests.unit.flows.test_evaluations import World
 from tests.unit.flows.test_transfer import SPEC, edge_counter, registered, ring
 
@@ -61,6 +63,19 @@ def test_two_explainers_of_one_gnn(world: ComparedWorld) -> None:
     evaluations = {one["figure"]: one for one in result["figures"]}["gnn_evaluations"]
     assert evaluations["candidate"] != evaluations["baseline"]
     assert result["warnings"] == []
+
+
+def test_what_workers_store_is_in_the_audit_log(world: ComparedWorld) -> None:
+    found = world.compare(
+        baseline=world.baseline,
+        candidate=world.baseline,
+        explainer="greedy",
+        candidate_explainer="search",
+    )
+    stored = {("store_evaluation", world.baseline), ("store_comparison", found["id"])}
+    with world.api.store.database.reading() as session:
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.source == Source.WORKER))
+        assert stored <= {(entry.action, entry.resource) for entry in entries}
 
 
 def test_a_worse_gnn_against_retrained_ones(world: ComparedWorld) -> None:
