@@ -128,9 +128,10 @@ def ask_page(address: str) -> str:
     return f"{address}/ask?gnn={gnn}&dataset={dataset}"
 
 
-def prepared(stack: Stack) -> str:
+def prepared(stack: Stack, queues: str = "train,sample,light") -> str:
+    """Starts an API and a worker of these queues; stores the GNN and the reference set."""
     service = stack.start_service()
-    worker = stack.start_worker()
+    worker = stack.start_worker(queues)
     stack.wait_for(worker)
     with httpx.Client(base_url=service.url, timeout=60) as api:
         register(api, "edges")

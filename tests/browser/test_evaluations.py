@@ -32,6 +32,7 @@ def test_an_evaluation_is_started_by_keyboard_and_its_figures_and_rows_are_read(
     press_until(page, "Start an evaluation")
     page.keyboard.press("Enter")
     page.wait_for_url("**/evaluate")
+    page.get_by_label("Reference set: MMD").select_option(label="rings@1 (24 graphs)")
     page.get_by_label("Test set").select_option(label="rings@1 (24 graphs)")
     expect(page.get_by_text("The test set is the reference set")).to_be_visible()
     page.get_by_label("Instances, drawn by the seed").fill("10")

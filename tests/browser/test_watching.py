@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
 from playwright.sync_api import Page, expect
 
 from d4explain.contracts.scopes import DEFAULT_TENANT
 from store.catalogue import datasets
-from tests.browser.conftest import ask_page, ring
+from tests.browser.conftest import ask_page, prepared, ring
 from tests.browser.test_journeys import SLOW
-from tests.processes import Stack
+from tests.processes import Stack, opened_stack
 
 
-def test_a_provisional_answer_is_watched_until_the_final_one(page: Page, address: str) -> None:
-    body = {"kind": "counterfactual", "gnn": "edges", "dataset": "rings", "graph": ring(5)}
-    body |= {"aim": "minimal", "judges": "none"}
-    body |= {"denoiser": {"steps": 300, "hidden": 32, "blocks": 2, "seed": 5}}
-    posted = httpx.post(f"{address}/v1/explanations", json=body).json()
-    page.goto(f"{address}/explanations/{posted['id']}")
+def test_a_provisional_answer_is_watched_until_the_final_one(page: Page, tmp_path: Path) -> None:
+    """No worker trains until the page has shown the provisional answer."""
+    with opened_stack(tmp_path) as stack:
+        address = prepared(stack, queues="sample,light")
+        body = {"kind": "counterfactual", "gnn": "edges", "dataset": "rings", "graph": ring(5)}
+        body |= {"aim": "minimal", "judges": "none"}
+        body |= {"denoiser": {"steps": 10, "hidden": 8, "blocks": 1}}
+        posted = httpx.post(f"{address}/v1/explanations", json=body).json()
+        page.goto(f"{address}/explanations/{posted['id']}")
+        watch_both_answers(page, stack)
+
+
+def watch_both_answers(page: Page, stack: Stack) -> None:
     expect(page.get_by_text("Provisional answer, found by search.")).to_be_visible(timeout=SLOW)
     expect(page.get_by_text("becomes class 1")).to_be_visible()
     expect(page.get_by_text("The final answer is on its way")).to_be_visible()
+    stack.start_worker("train")
     expect(page.get_by_text("Provisional answer")).to_have_count(0, timeout=2 * SLOW)
     expect(page.get_by_text("The final answer is on its way")).to_have_count(0)
     expect(page.get_by_text("becomes class 1")).to_be_visible()
@@ -60,8 +70,12 @@ def test_a_question_is_asked_and_watched_while_networks_are_trained(
 
 
 def test_the_curves_of_a_training_grow_while_it_runs(page: Page, address: str) -> None:
-    config = {"steps": 5000, "hidden": 16, "blocks": 1, "seed": 9}
-    body = {"gnn": "edges", "dataset": "rings", "objective": "counterfactual", "config": config}
+    """Graphs of 30 nodes: a training takes far longer than opening the page."""
+    graphs = [ring(30 + number % 3) for number in range(24)]
+    stored = httpx.post(f"{address}/v1/datasets", json={"name": "long rings", "graphs": graphs})
+    dataset = stored.raise_for_status().json()["id"]
+    config = {"steps": 300, "hidden": 64, "blocks": 4, "seed": 9}
+    body = {"gnn": "edges", "dataset": dataset, "objective": "counterfactual", "config": config}
     training = httpx.post(f"{address}/v1/denoisers", json=body).raise_for_status().json()
     page.goto(f"{address}/jobs/{training['job']['id']}")
     loss = page.locator("figure.plot", has_text="loss").locator("polyline")
