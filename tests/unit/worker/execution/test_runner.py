@@ -605,7 +605,7 @@ def test_reserved_jobs_behind_a_long_job_are_released(store: Store) -> None:
             proceed.wait(20)
         return HandlerOutput()
 
-    thread = in_thread(lambda: runner_for(store, handler, slice_seconds=SLICE).run(ids[0]))
+    thread = in_thread(lambda: runner_for(store, handler, slice_seconds=2 * SLICE).run(ids[0]))
     wait_until(lambda: len(started) == 2)
     # The ending of the first job is written while the second one runs.
     wait_until(lambda: job(store, started[0]).state is JobState.SUCCEEDED, 2)
