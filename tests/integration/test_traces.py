@@ -122,6 +122,11 @@ def asked(
         ).json()
         assert gnn["state"] == "ready", gnn
         dataset = client.post("/v1/datasets", json={"name": "rings", "graphs": [RING] * 4}).json()
+
+        def probe_has_arrived() -> bool:  # a killed worker sends no more spans
+            return {"queue probe", "job probe"} <= {span.name for span in spans(collector)}
+
+        stack.until(probe_has_arrived, "the spans of the probe arrive")
         [worker] = stack.workers
         worker.kill()
         posted = client.post(
