@@ -82,12 +82,12 @@ def comparison(address: str, evaluation: str) -> str:
     return str(made.json()["id"])
 
 
-def evaluated(address: str, gnn: str = "edges") -> str:
+def evaluated(address: str, gnn: str = "edges", test: str = "rings") -> str:
     """The id of an evaluation that has ended; nothing is trained for it."""
     body = {
         "gnn": gnn,
         "dataset": "rings",
-        "test": "rings",
+        "test": test,
         "explainers": ["search", "random"],
         "metrics": ["mmd", "robustness"],
     }

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.conftest import evaluated, register
+from tests.browser.conftest import evaluated, register, ring
 from tests.browser.test_accessibility import press_until
 from tests.browser.test_journeys import SLOW
 
@@ -143,13 +143,15 @@ def finding(figure: dict[str, Any]) -> str:
     return {True: "worse", False: "better", None: "changed"}[figure["worse"]]
 
 
-def test_two_gnns_need_retrained_ones_or_a_choice(
-    page: Page, address: str, evaluation: str
-) -> None:
+def test_two_gnns_need_retrained_ones_or_a_choice(page: Page, address: str) -> None:
+    """On a test set of their own, for which there are no other evaluations."""
     with httpx.Client(base_url=address, timeout=90) as api:
         register(api, "other")
-    other = evaluated(address, "other")
-    page.goto(f"{address}/compare?baseline={evaluation}")
+        graphs = [ring(3 + number % 4) for number in range(12)]
+        stored = api.post("/v1/datasets", json={"name": "compared", "graphs": graphs})
+        test = stored.raise_for_status().json()["id"]
+    baseline, other = evaluated(address, test=test), evaluated(address, "other", test)
+    page.goto(f"{address}/compare?baseline={baseline}")
     page.get_by_role("combobox", name="Candidate", exact=True).select_option(other)
     expect(page.get_by_text("There is none with this test set")).to_be_visible()
     page.get_by_role("button", name="Compare").click()

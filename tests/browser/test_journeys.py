@@ -175,7 +175,11 @@ def test_patterns_of_a_class_are_shown_with_their_evidence(
 
 
 def test_a_question_about_a_class_is_asked_by_name_and_canceled(page: Page, address: str) -> None:
+    """Graphs of 30 nodes: the training takes far longer than opening the page."""
+    graphs = [ring(30 + number % 3) for number in range(24)]
+    stored = httpx.post(f"{address}/v1/datasets", json={"name": "slow rings", "graphs": graphs})
     page.goto(ask_page(address))
+    page.get_by_label("Reference set").select_option(stored.raise_for_status().json()["id"])
     page.get_by_label("What does a class look like?").check()
     page.get_by_role("combobox", name="Class", exact=True).select_option(label="class 1")
     expect(page.get_by_text("There is no estimate")).to_be_visible()
